@@ -1,0 +1,32 @@
+# The two commands are 'make demo' and 'make test'; each sets up all it needs.
+.PHONY: demo test lint bench docs lock clean help
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo:  ## two pipelines of four scripted agents each, four faults injected and mended
+	@scripts/setup run
+	@.venv/bin/dogwatch demo $(ARGS)
+
+test:  ## all tests (ARGS='-k name' narrows)
+	@scripts/setup dev
+	@.venv/bin/python -m pytest -n 4 --dist worksteal $(ARGS)
+
+lint:  ## ruff, mypy --strict, the layer contract
+	@scripts/setup dev
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports
+
+bench:  ## all benchmarks, or one: make bench NAME=ledger
+	@scripts/setup bench
+	@.venv/bin/python -m bench $(NAME)
+
+docs:  ## write the generated references and diagrams anew
+	@scripts/setup dev
+	@.venv/bin/python scripts/docs.py
+
+lock:  ## resolve the locked requirements anew (needs uv)
+	@for part in run: dev:--group=dev bench:--group=dev,--group=bench; do \
+	  uv pip compile -q --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 \
+	    pyproject.toml $$(echo "$${part#*:}" | tr ',' ' ') -o requirements/$${part%%:*}.txt; done
+
+clean:  ## remove what was set up
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

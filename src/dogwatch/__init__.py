@@ -1,0 +1,3 @@
+"""Dogwatch keeps fleets of coding agents alive."""
+
+__version__ = "0.1.0"

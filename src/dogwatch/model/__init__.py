@@ -1,0 +1,1 @@
+"""What things are: frozen values and the lifecycle tables. No input or output."""

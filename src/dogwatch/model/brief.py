@@ -1,0 +1,78 @@
+"""What is typed to an agent: one header with the message's id, kind and subject, then plain sentences.
+
+The id makes delivery provable: the client's own prompt-submitted event carries it back. The same header is
+read by the scripted agent, so there is one place for its form.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail")
+
+_HEADER = re.compile(r"\[dogwatch:(?P<id>m[0-9a-f-]+) (?P<kind>[a-z_]+) (?P<subject>[^\]\s]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of every message."""
+
+    id: str
+    kind: str
+    subject: str
+
+    def __str__(self) -> str:
+        return f"[dogwatch:{self.id} {self.kind} {self.subject}]"
+
+
+def headers(text: str) -> tuple[Header, ...]:
+    """All headers in `text`, in order: a prompt may carry more than one message."""
+    return tuple(Header(m["id"], m["kind"], m["subject"]) for m in _HEADER.finditer(text))
+
+
+def written_files(text: str) -> tuple[str, ...]:
+    """The paths that a dispatch's text asks for."""
+    return tuple(m["path"] for m in re.finditer(r"^- (?P<path>\S+) \([a-z_-]+\)$", text, re.MULTILINE))
+
+
+def dispatch(task: str, text: str, outputs: tuple[tuple[str, str], ...], note: str = "") -> str:
+    """The body of a dispatch: the task, the files to write, and how to report."""
+    lines = [text]
+    if note:
+        lines += ["This is a new attempt. What was said of the last one:", note]
+    if outputs:
+        lines += ["Write these files, relative to $DOGWATCH_OUTPUT:"]
+        lines += [f"- {path} ({kind})" for path, kind in outputs]
+    lines += [
+        f"When it is done, run: dogwatch report done --task {task}",
+        f'If it cannot be done, run: dogwatch report failed --task {task} --note "why"',
+    ]
+    return "\n".join(lines)
+
+
+def offer(task: str, text: str) -> str:
+    """The body of an offer: a task for whichever agent claims it first."""
+    return "\n".join([text, f"This task is open to several agents. To take it, run: dogwatch claim {task}"])
+
+
+def checkpoint(name: str, artifact: str, question: str) -> str:
+    """The body of a request for a review."""
+    lines = [f"Please review {artifact} (relative to $DOGWATCH_OUTPUT)."]
+    if question:
+        lines.append(question)
+    lines += [
+        f"If it is good, run: dogwatch checkpoint approve {name}",
+        f'If it must be changed, run: dogwatch checkpoint revise {name} --note "what"',
+    ]
+    return "\n".join(lines)
+
+
+def nudge(task: str) -> str:
+    """The body of a nudge: the agent sits at its prompt with unfinished work."""
+    return "\n".join(
+        [
+            f"You stopped, but {task} is not finished: please go on.",
+            f"If it is finished, run: dogwatch report done --task {task}",
+        ]
+    )

@@ -1,0 +1,158 @@
+"""A pipeline as the captain executes it: what the spec says, checked and with all defaults filled in.
+
+`dogwatch.spec` makes a Plan from a pipeline file; the ledger keeps it with its run, so that a change of the file
+does not change a run that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Risk = Literal["normal", "high", "critical"]
+Address = Literal["one", "all", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A file that a task must write, relative to the run's output folder."""
+
+    path: str
+    kind: str = "file"
+    min_bytes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A kind of agent: how it is started and what it may do."""
+
+    name: str
+    harness: str = "command"
+    command: tuple[str, ...] = ()
+    script: str = ""
+    prompt: str = ""
+    capabilities: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+
+    def agents(self) -> tuple[str, ...]:
+        """The names of this role's holders: the role's own for one, numbered for several."""
+        if self.count == 1:
+            return (self.name,)
+        return tuple(f"{self.name}-{number}" for number in range(1, self.count + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """An order of the captain: to whom, what, which files must come of it, and how long it should take."""
+
+    name: str
+    to: str
+    address: Address = "one"
+    task: str
+    outputs: tuple[Output, ...] = ()
+    risk: Risk = "normal"
+    expect_s: float = 1800.0
+    after: tuple[str, ...] = ()
+    attempts: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteCheck:
+    """What must be true of a file's bytes; the path is relative to the run's output folder."""
+
+    path: str
+    min_bytes: int = 1
+    max_bytes: int | None = None
+    contains: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    matches: str = ""
+    json: bool = False
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A check that blocks: a command that must exit 0, or byte checks. A tool that is missing has failed."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    checks: tuple[ByteCheck, ...] = ()
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A review of an artifact by agents that did not write it."""
+
+    name: str
+    artifact: str
+    author: str
+    reviewers: tuple[str, ...]
+    question: str = ""
+    rounds_max: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Dispatches that belong together, then its checkpoints, then its gates; only then comes the next phase."""
+
+    name: str
+    dispatches: tuple[Dispatch, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    gates: tuple[Gate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Milestone:
+    """A name for the moment when all of these dispatches are accepted."""
+
+    name: str
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Thresholds and caps, in seconds unless the name says otherwise. `docs/reference/spec.md` explains each."""
+
+    startup_s: float = 60.0
+    sweep_s: float = 2.0
+    nudge_s: float = 30.0
+    peek_s: float = 30.0
+    nudges_max: int = 2
+    restarts_max: int = 3
+    restart_period_s: float = 600.0
+    restart_backoff_s: float = 1.0
+    receipt_s: float = 20.0
+    deadline_s: float = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The whole pipeline."""
+
+    name: str
+    roles: tuple[Role, ...]
+    phases: tuple[Phase, ...]
+    deliverable: ByteCheck
+    milestones: tuple[Milestone, ...] = ()
+    on_task_failure: Literal["fail", "partial"] = "fail"
+    sensitive: bool = False
+    limits: Limits = Limits()
+
+    def role_of(self, agent: str) -> Role | None:
+        """The role that `agent` holds, or None where the plan has no such agent."""
+        return next((role for role in self.roles if agent in role.agents()), None)
+
+    def agents(self) -> tuple[str, ...]:
+        """All agents of the plan, in the order of the roles."""
+        return tuple(agent for role in self.roles for agent in role.agents())
+
+    def holders(self, dispatch: Dispatch) -> tuple[str, ...]:
+        """The agents that `dispatch` addresses; for `any`, those that may claim it."""
+        for role in self.roles:
+            if role.name == dispatch.to and dispatch.address != "one":
+                return role.agents()
+        return (dispatch.to,)

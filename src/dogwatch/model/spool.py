@@ -1,0 +1,58 @@
+"""One line of an agent's spool: what its client's hooks said, as the fast hook wrote it.
+
+A line is eight fields with tabs between them and a newline at the end:
+
+    1 · wall seconds · monotonic seconds · incarnation · pid of the client · event · payload bytes · payload
+
+The payload is the hook's stdin with line breaks turned to spaces, cut at 65,536 bytes: it is shorter than
+`payload bytes` where it was cut. The header stays readable whatever a client puts into the payload.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = b"1"
+PAYLOAD_BYTES_MAX = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolLine:
+    """A hook event with its time and its sender."""
+
+    wall: float
+    mono: float
+    incarnation: int
+    pid: int
+    event: str
+    payload_bytes: int
+    raw: bytes
+
+    def payload(self) -> dict[str, Any]:
+        """The payload as an object; empty where it is cut, not JSON or not an object."""
+        try:
+            value = json.loads(self.raw)
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+def parse(line: bytes) -> SpoolLine | None:
+    """The line's fields, or None for anything that is not a whole line of this version."""
+    fields = line.rstrip(b"\n").split(b"\t", 7)
+    if len(fields) != 8 or fields[0] != VERSION:
+        return None
+    try:
+        return SpoolLine(
+            wall=float(fields[1]),
+            mono=float(fields[2]),
+            incarnation=int(fields[3]),
+            pid=int(fields[4]),
+            event=fields[5].decode("ascii"),
+            payload_bytes=int(fields[6]),
+            raw=fields[7],
+        )
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""What happened: the durable truth, in one interface for every engine."""

@@ -115,6 +115,12 @@ class LedgerFullError(LedgerError):
     code = "ledger_full"
 
 
+class LeaseLostError(LedgerError):
+    """A crew member's place was taken over by a successor; it must not write any more."""
+
+    code = "lease_lost"
+
+
 class ConflictError(LedgerError):
     """A document was changed by somebody else since it was read."""
 

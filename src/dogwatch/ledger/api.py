@@ -15,6 +15,13 @@ START = ""
 """The cursor before the first event."""
 
 
+class Clock(Protocol):
+    """Whatever tells the time; `dogwatch.world.clock` has the real one."""
+
+    def now(self) -> Moment:
+        """The present moment."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened. `cursor` is opaque: pass it to `since` to go on behind this event."""
@@ -51,7 +58,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A thing in a queue. `state` is ready, claimed, acked or expired; `fence` is that of its latest claim."""
+    """A thing in a queue. `state` is ready, claimed, acked or expired; `fence` is that of its latest claim.
+
+    `expires` is when the present state ends by itself: a claimed item's claim, a ready item's own time (None: never).
+    """
 
     queue: str
     id: str
@@ -141,11 +151,12 @@ class Store(Protocol):
         """Up to `n` events after `cursor` in the order of their commits; none is ever passed over."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until somebody has committed, or the time is over; True for a ring. A ring may be a false one."""
+        """Waits until somebody else has committed, or the time is over; True for a ring. A ring may be a false one,
+        and the first one always is: what was committed before the bell was hung cannot have rung it."""
 
     def fileno(self) -> int:
-        """The doorbell as a file descriptor for `selectors`: readable after a commit of any process.
-        `wait(0)` empties it."""
+        """The doorbell as a file descriptor for `selectors`: readable after a commit of any process, though not
+        after the store's own, lest a loop that writes wakes itself for ever. `wait(0)` empties it."""
 
     def close(self) -> None:
         """Lets go of everything. Closing twice is no error."""

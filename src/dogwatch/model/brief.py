@@ -68,11 +68,11 @@ def checkpoint(name: str, artifact: str, question: str) -> str:
     return "\n".join(lines)
 
 
-def nudge(task: str) -> str:
-    """The body of a nudge: the agent sits at its prompt with unfinished work."""
-    return "\n".join(
-        [
-            f"You stopped, but {task} is not finished: please go on.",
-            f"If it is finished, run: dogwatch report done --task {task}",
-        ]
-    )
+def nudge(duty: str, subject: str) -> str:
+    """The body of a nudge: the agent sits at its prompt with open work."""
+    finished = {
+        "task": f"If it is finished, run: dogwatch report done --task {subject}",
+        "checkpoint": f"When you have judged it, run: dogwatch checkpoint approve {subject} (or revise)",
+        "offer": f"To take it, run: dogwatch claim {subject}",
+    }
+    return "\n".join([f"You stopped, but {duty} {subject} is not finished: please go on.", finished[duty]])

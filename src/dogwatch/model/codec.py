@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def encode(value: Any) -> Any:
 
 def decode(kind: type[T], data: Any) -> T:
     """The dataclass `kind` from plain JSON values; absent fields take their defaults."""
-    hints = _hints(kind)
+    hints = _hints(cast("Hashable", kind))
     return kind(**{name: _value(hints[name], data[name]) for name in hints if name in data})
 
 

@@ -100,11 +100,12 @@ TASK = Lifecycle(
 CHECKPOINT = Lifecycle(
     "checkpoint",
     {
-        "open": ("asked",),
-        "asked": ("approved", "revised", "failed"),
-        "revised": ("asked", "failed"),
+        "open": ("asked", "skipped"),
+        "asked": ("approved", "revised", "failed", "skipped"),
+        "revised": ("asked", "failed", "skipped"),
         "approved": (),
         "failed": (),
+        "skipped": (),
     },
 )
 

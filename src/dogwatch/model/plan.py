@@ -13,6 +13,16 @@ from typing import Literal
 Risk = Literal["normal", "high", "critical"]
 Address = Literal["one", "all", "any"]
 
+PLACEHOLDERS = ("{agent}", "{role}", "{run}")
+"""What the captain fills in where it gives a task to an agent: in its text, its output paths and its questions."""
+
+
+def fill(text: str, *, agent: str, role: str, run: str) -> str:
+    """`text` with its placeholders filled in; all other braces stay as they are."""
+    for placeholder, value in zip(PLACEHOLDERS, (agent, role, run), strict=True):
+        text = text.replace(placeholder, value)
+    return text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:

@@ -1,0 +1,1 @@
+"""Benchmarks: how fast dogwatch is, as ratios to the bare operation on the same machine in the same run."""

@@ -1,0 +1,1 @@
+"""How the machine is changed, one file for each thing."""

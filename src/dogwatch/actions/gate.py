@@ -1,0 +1,75 @@
+"""The one way to run a gate's command: a process of its own whose result outlives the captain that started it.
+
+The result is a file that appears whole or not at all. No result and no process means that the gate did not finish:
+it is run again, never passed over.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dogwatch.actions.kill import end_marked
+from dogwatch.actions.start import detached
+from dogwatch.model.plan import Gate
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import RunRecord
+from dogwatch.world.home import Home
+
+TIMED_OUT = 124
+MISSING = 127
+# The shell only keeps the result: the command itself is exec'ed by `timeout`, with its words as they are.
+_KEEPER = """
+folder=$1; limit=$2; shift 2
+timeout -k 5 "$limit" "$@"
+echo $? >"$folder/result.new" && mv "$folder/result.new" "$folder/result"
+"""
+
+
+def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt: int) -> ProcessId:
+    """Starts the gate's command in the run's output folder; what it prints goes to a log beside the result."""
+    mark = f"gate:{gate.name}"
+    end_marked(home, boot, run.run, mark, before=attempt)
+    folder = home.gate(run.run, phase, gate.name, attempt)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    environment = {
+        **os.environ,
+        "DOGWATCH_HOME": home.path,
+        "DOGWATCH_RUN": run.run,
+        "DOGWATCH_ROLE": mark,
+        "DOGWATCH_INCARNATION": str(attempt),
+        "DOGWATCH_PROJECT": run.project,
+        "DOGWATCH_OUTPUT": run.output,
+    }
+    argv = ["sh", "-c", _KEEPER, "gate", folder, f"{gate.timeout_s:g}", *gate.command]
+    with open(f"{folder}/log", "ab") as log:
+        return detached(argv, boot, environment=environment, folder=run.output, output=log)
+
+
+def result(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> int | None:
+    """The command's exit code, or None where it has not finished."""
+    try:
+        with open(f"{home.gate(run, phase, gate.name, attempt)}/result", encoding="ascii") as file:
+            return int(file.read())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int, n: int = 3) -> str:
+    """The end of the gate's log, for the reason."""
+    try:
+        with open(f"{home.gate(run, phase, gate.name, attempt)}/log", "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 2000))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return " · ".join(lines[-n:])
+
+
+def explain(code: int, gate: Gate, log: str) -> str:
+    """Why the gate failed, in words."""
+    if code == TIMED_OUT:
+        return f"not finished within {gate.timeout_s:g} s"
+    if code in (MISSING, 126):
+        return f"its tool cannot be run: {log or gate.command[0]}"
+    return f"exit code {code}" + (f": {log}" if log else "")

@@ -1,0 +1,138 @@
+"""The one way to start an agent: a session of its own on the run's own tmux server, its command exec'ed directly.
+
+The captain records the intent before and the result after. Between the two it may be killed: a session that is
+there already with this incarnation's mark is then adopted, so that no agent is started twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dogwatch.actions.kill import end_marked, end_session, exact
+from dogwatch.errors import DogwatchError, RefusedError
+from dogwatch.harness import harness
+from dogwatch.model.plan import Plan
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.world import tmux
+from dogwatch.world.home import Home
+from dogwatch.world.processes import identify
+
+COLUMNS, ROWS = 160, 48
+_SERVER_OPTIONS = (
+    ("-s", "exit-empty", "off"),
+    ("-g", "remain-on-exit", "on"),
+    ("-g", "default-size", f"{COLUMNS}x{ROWS}"),
+    ("-g", "status", "off"),
+    ("-g", "history-limit", "10000"),
+    ("-s", "escape-time", "10"),
+)
+
+
+class SpawnFailedError(DogwatchError):
+    """An agent could not be started."""
+
+    code = "spawn_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """A started agent; `adopted` where an earlier attempt had started it already."""
+
+    process: ProcessId
+    pane: str
+    adopted: bool
+
+
+def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
+    """Starts this incarnation of the agent, or finds it started."""
+    role = plan.role_of(agent.agent)
+    if role is None or role.name != agent.role:
+        raise RefusedError(
+            f"{agent.agent!r} is no {agent.role} of {plan.name}", hint="only agents of the pipeline file are started"
+        )
+    socket = home.tmux(run.run)
+    present = tmux.session_incarnation(socket, agent.session)
+    if present is not None and present > agent.incarnation:
+        raise RefusedError(f"{agent.session} is held by incarnation {present} already, {agent.incarnation} is refused")
+    if present == agent.incarnation:
+        return _found(socket, boot, agent, adopted=True)
+    if present is not None:
+        end_session(socket, agent.session)
+    # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
+    end_marked(home, boot, run.run, agent.agent, before=agent.incarnation)
+    command = harness(role.harness).command(role, python=sys.executable)
+    environment = {**role.environment, **agent_environment(home, run, agent)}
+    _start(socket, run, agent, environment, command)
+    return _found(socket, boot, agent, adopted=False)
+
+
+def agent_environment(home: Home, run: RunRecord, agent: AgentRecord) -> dict[str, str]:
+    """What every agent is told about itself."""
+    return {
+        "DOGWATCH_HOME": home.path,
+        "DOGWATCH_RUN": run.run,
+        "DOGWATCH_ROLE": agent.agent,
+        "DOGWATCH_INCARNATION": str(agent.incarnation),
+        "DOGWATCH_SLUG": agent.name,
+        "DOGWATCH_PROJECT": run.project,
+        "DOGWATCH_OUTPUT": run.output,
+        "DOGWATCH_DOOR": home.door(run.run),
+        "DOGWATCH_SPOOL": home.spool(run.run, agent.agent),
+        "PATH": f"{home.bin}:{os.environ.get('PATH', os.defpath)}",
+    }
+
+
+def write_entry_point(home: Home) -> None:
+    """Puts a `dogwatch` first on every agent's PATH, whichever way this one was installed."""
+    os.makedirs(home.bin, mode=0o700, exist_ok=True)
+    path = f"{home.bin}/dogwatch"
+    source = f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n'
+    try:
+        with open(path, encoding="utf-8") as file:
+            if file.read() == source:
+                return
+    except FileNotFoundError:
+        pass
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(source)
+        os.fchmod(file.fileno(), 0o700)
+    os.replace(temporary, path)
+
+
+def _start(
+    socket: str, run: RunRecord, agent: AgentRecord, environment: Mapping[str, str], command: tuple[str, ...]
+) -> None:
+    arguments = ["start-server"]
+    for option in _SERVER_OPTIONS:
+        arguments += [";", "set-option", *option]
+    arguments += [";", "new-session", "-d", "-s", agent.session, "-x", str(COLUMNS), "-y", str(ROWS), "-c", run.project]
+    for name, value in environment.items():
+        arguments += ["-e", f"{name}={value}"]
+    # `env` takes tmux's own variables away and becomes the command: no shell, and the pane's process is the agent.
+    # PATH is set there, because tmux would put its client's own in the place of the session's.
+    path = f"PATH={environment['PATH']}"
+    arguments += ["--", "env", "-u", "TMUX", "-u", "TMUX_PANE", path, *command]
+    # Set for the window, after it is made: as a global option it crashes a tmux 3.3a server.
+    arguments += [";", "set-option", "-w", "-t", exact(agent.session), "window-size", "manual"]
+    done = tmux.run(socket, *arguments)
+    if done.returncode != 0 and b"duplicate session" not in done.stderr:
+        raise SpawnFailedError(
+            f"{agent.session}: tmux could not start it: {done.stderr.decode(errors='replace').strip()}",
+            hint="dogwatch doctor checks tmux and its socket folder",
+        )
+
+
+def _found(socket: str, boot: str, agent: AgentRecord, *, adopted: bool) -> Spawned:
+    pane = next((pane for pane in tmux.panes(socket) if pane.session == agent.session), None)
+    if pane is None:
+        raise SpawnFailedError(
+            f"{agent.session}: its session ended at once", hint="dogwatch logs shows the captain's log"
+        )
+    # A process that is dead already has no start time any more; zero matches no process, so it counts as dead.
+    process = identify(pane.pid, boot) or ProcessId(boot, pane.pid, 0)
+    return Spawned(process, pane.id, adopted)

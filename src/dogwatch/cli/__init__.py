@@ -1,0 +1,45 @@
+"""The command line: one file a command, imported only when it is called.
+
+A command's file has `configure(parser)` and `execute(arguments) -> exit code`; its line in COMMANDS is what the
+overview shows. Errors that dogwatch can name end here as `error: …` and `hint: …`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("For operators", "run a pipeline file until it is delivered or has failed"),
+    "up": ("For operators", "look after all unfinished runs, also after a reboot"),
+    "down": ("For operators", "stop everything on this machine; `up` goes on with it"),
+    "status": ("For operators", "show runs, phases, agents and what they are doing"),
+    "events": ("For operators", "show what happened, or follow it"),
+    "logs": ("For operators", "show the log of a crew member"),
+    "attach": ("For operators", "look at an agent's terminal, or a crew member's live log"),
+    "kill": ("For operators", "end a run, or one incarnation of an agent"),
+    "spec": ("For operators", "check, explain or describe a pipeline file"),
+    "doctor": ("For operators", "check this machine, with a fix for each finding"),
+    "demo": ("For operators", "run two pipelines with four faults each way and see them mended"),
+    "version": ("For operators", "print the version"),
+    "completions": ("For operators", "print completions for bash, zsh or fish"),
+    "report": ("For agents", "report a task as done or failed"),
+    "claim": ("For agents", "take an offered task"),
+    "mail": ("For agents", "read, acknowledge or send mail"),
+    "checkpoint": ("For agents", "approve an artifact or ask for a revision"),
+    "heartbeat": ("For agents", "say that you are alive"),
+    "crew": ("", "serve as a crew member (dogwatch starts these itself)"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if words in (["version"], ["--version"], ["-V"]):
+        # The fastest answer there is: scripts ask for it often.
+        from dogwatch import __version__
+
+        print(f"dogwatch {__version__}")
+        return 0
+    from dogwatch.cli.framework import run_command
+
+    return run_command(words)

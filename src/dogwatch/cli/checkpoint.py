@@ -1,0 +1,22 @@
+"""Approve an artifact or ask for a revision. For agents that were asked to review."""
+
+from __future__ import annotations
+
+import argparse
+
+from dogwatch.cli.agent import ask_door
+
+EXAMPLE = 'dogwatch checkpoint revise draft-review --note "the second figure has no source"'
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("verdict", choices=["approve", "revise"])
+    parser.add_argument("checkpoint")
+    parser.add_argument("--note", default="", help="for revise: what must change")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    body = {"verdict": arguments.verdict, "checkpoint": arguments.checkpoint, "note": arguments.note}
+    answer = ask_door("checkpoint", body)
+    print(f"{answer['checkpoint']}: {arguments.verdict} noted")
+    return 0

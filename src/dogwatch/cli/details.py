@@ -1,0 +1,117 @@
+"""Everything about one run as text: what `dogwatch status RUN` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dogwatch.cli.sentences import sentence
+from dogwatch.cli.table import COLOURS, clean, columns, cut, duration, paint
+from dogwatch.ledger.api import Event
+from dogwatch.model.moment import Moment
+
+Run = dict[str, Any]
+Row = tuple[str, ...]
+
+
+def detail(run: Run, events: Sequence[Event], now: Moment, colour: bool, width: int | None) -> list[str]:
+    """The run's facts, then a table for each kind of thing that it has, then its last events."""
+    lines = [_title(run, colour), *(cut(f"  {name:<10}{clean(value)}", width) for name, value in _facts(run))]
+    for heading, rows in _tables(run):
+        if rows:
+            lines += ["", *columns(heading, rows, colour=colour, width=width)]
+    if events:
+        lines += ["", paint("LAST EVENTS", "dim", colour=colour)]
+        lines += [cut(f"{duration(now.since(event.at)):>7} ago  {sentence(event)}", width) for event in events]
+    return lines
+
+
+def _title(run: Run, colour: bool) -> str:
+    state = paint(run["state"], COLOURS.get(run["state"], ""), colour=colour)
+    return f"{paint(run['run'], 'bold', colour=colour)}  {state}"
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    progress = run["progress"]
+    if not run["over"]:
+        yield "phase", f"{run['phase_number']}/{run['phases']} {run['phase']}"
+    yield "tasks", f"{progress['accepted']} of {progress['tasks']} accepted"
+    if progress["milestones_total"]:
+        reached = f": {', '.join(progress['milestones'])}" if progress["milestones"] else ""
+        yield "milestones", f"{len(progress['milestones'])} of {progress['milestones_total']}{reached}"
+    ended = f", ended {duration(run['ended_age_s'])} ago" if run["over"] else ""
+    yield "time", f"{duration(run['age_s'])}{ended}"
+    for name in ("cause", "sha256", "spec", "project", "output"):
+        if run[name]:
+            yield name, run[name]
+
+
+def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
+    yield ("AGENT", "STATE", "FOR", "HEALTH", "TASK", "NAME", "PID", "RESTARTS", "NUDGES", "CAUSE"), _agents(run)
+    yield (
+        ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
+        [
+            (
+                task["task"],
+                task["state"],
+                str(task["phase"]),
+                task["agent"] or "-",
+                f"{task['attempt']}/{task['attempts_max']}",
+                duration(task["age_s"]),
+                ("rescued " if task["rescued"] else "") + task["note"] or "-",
+            )
+            for task in run["tasks"]
+        ],
+    )
+    yield (
+        ("CHECKPOINT", "STATE", "PHASE", "ROUND", "VERDICTS"),
+        [
+            (c["checkpoint"], c["state"], str(c["phase"]), str(c["round"]), _verdicts(c["verdicts"]) or "-")
+            for c in run["checkpoints"]
+        ],
+    )
+    yield (
+        ("GATE", "STATE", "PHASE", "ATTEMPT", "REASON"),
+        [(g["gate"], g["state"], str(g["phase"]), str(g["attempt"]), g["reason"] or "-") for g in run["gates"]],
+    )
+    yield (
+        ("CREW", "STATE", "PID", "HEARTBEAT", "STARTS"),
+        [
+            (c["member"], _life(c["alive"]), str(c["pid"]), _ago(c["heartbeat_age_s"]), str(c["starts"]))
+            for c in run["crew"]
+        ],
+    )
+
+
+def _agents(run: Run) -> list[Row]:
+    return [
+        (
+            agent["agent"],
+            agent["state"],
+            duration(agent["age_s"]),
+            agent["health"],
+            agent["task"] or "-",
+            f"{agent['name']} #{agent['incarnation']}",
+            str(agent["pid"] or "-"),
+            str(agent["restarts"]),
+            str(agent["nudges"]),
+            agent["cause"] or "-",
+        )
+        for agent in run["agents"]
+    ]
+
+
+def _verdicts(verdicts: dict[str, Any]) -> str:
+    said = [
+        f"{agent} {'approved' if verdict['approve'] else 'revise'}{': ' + verdict['note'] if verdict['note'] else ''}"
+        for agent, verdict in verdicts.items()
+    ]
+    return "; ".join(said)
+
+
+def _life(alive: bool | None) -> str:
+    return {True: "alive", False: "dead", None: "unknown"}[alive]
+
+
+def _ago(age_s: float | None) -> str:
+    return f"{duration(age_s)} ago" if age_s is not None else "-"

@@ -1,0 +1,105 @@
+"""What stands where in one frame of the live table: lines of styled parts that fit the terminal, whatever its size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dogwatch.cli.sentences import sentence
+from dogwatch.cli.table import COLOURS, clean, duration, number
+from dogwatch.ledger.api import Event
+from dogwatch.model.moment import Moment
+
+Line = list[tuple[str, str]]
+"""Parts of text, each with its style."""
+BAR_COLUMNS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is shown: a snapshot, the last events of its runs, further lines of the caller's, and the time of it."""
+
+    snapshot: dict[str, Any]
+    events: Sequence[Event]
+    extra: Sequence[str]
+    now: Moment
+
+
+def lay_out(frame: Frame, width: int, height: int) -> list[Line]:
+    """At most `height` lines. Where there is too little room, first the events go, then the agents, then runs."""
+    extra: list[Line] = [[], *([(clean(line), "")] for line in frame.extra)] if frame.extra else []
+    extra = extra[: max(0, height - 2)]
+    room = height - len(extra)
+    runs = frame.snapshot["runs"]
+    body: list[Line] = [[("no runs yet", "")]] if not runs else []
+    for agents in (_each_agent, _agents_in_one_line, _no_agents):
+        body = [line for run in runs for line in (_header(run, width), *agents(run))] or body
+        if len(body) <= room:
+            break
+    if len(body) > room:
+        hidden = len(body) - room + 1
+        body = [*body[: room - 1], [(f"… and {number(hidden, 'more run')}", "dim")]]
+    return [*body, *_events(frame, room - len(body), len(runs) > 1), *extra]
+
+
+def _header(run: dict[str, Any], width: int) -> Line:
+    progress = run["progress"]
+    accepted, tasks = progress["accepted"], progress["tasks"]
+    filled = round(BAR_COLUMNS * accepted / tasks) if tasks else 0
+    phase = f"{run['phase_number']}/{run['phases']} {run['phase']}".rstrip()
+    bar = [("━" * filled, "green"), ("━" * (BAR_COLUMNS - filled), "dim")] if width >= 60 else []
+    line = [(run["run"], "bold"), ("  ", ""), (run["state"], _style(run["state"])), (f"  {phase}  ", "")]
+    line += [*bar, (f" {accepted}/{tasks}  {duration(run['age_s'])}", "")]
+    return [*line, (f"  {clean(run['cause'])}", "")] if run["cause"] else line
+
+
+def _each_agent(run: dict[str, Any]) -> list[Line]:
+    """One line an agent; none for a run that is over and cleared, whose agents are gone."""
+    agents = [] if run["cleared"] else run["agents"]
+    names = max((len(agent["agent"]) for agent in agents), default=0)
+    tasks = max((len(agent["task"]) for agent in agents), default=0)
+    return [_agent(agent, names, tasks) for agent in agents]
+
+
+def _agent(agent: dict[str, Any], names: int, tasks: int) -> Line:
+    line = [
+        (f"  {agent['agent']:<{names}}  ", ""),
+        (f"{agent['state']:<10}", _style(agent["state"])),
+        (f" {duration(agent['age_s']):>7}  ", ""),
+        (f"{agent['task']:<{tasks}}  ", "bold"),
+        (f"{agent['name']} #{agent['incarnation']}", "yellow" if agent["incarnation"] > 1 else "dim"),
+    ]
+    if agent["health"] != "healthy":
+        line.append((f"  {agent['health']}", _style(agent["health"])))
+    if agent["nudges"]:
+        line.append((f"  nudged {agent['nudges']}", "yellow"))
+    return [*line, (f"  {clean(agent['cause'])}", "red")] if agent["cause"] else line
+
+
+def _agents_in_one_line(run: dict[str, Any]) -> list[Line]:
+    if run["cleared"]:
+        return []
+    line: Line = [("  ", "")]
+    for state, count in Counter(agent["state"] for agent in run["agents"]).most_common():
+        line += [(state, _style(state)), (f" {count}  ", "")]
+    return [line]
+
+
+def _no_agents(run: dict[str, Any]) -> list[Line]:
+    return []
+
+
+def _events(frame: Frame, room: int, with_run: bool) -> list[Line]:
+    """The newest events that fit below an empty line; nothing where only one would fit."""
+    shown = frame.events[-(room - 1) :] if room > 2 else []
+    lines = []
+    for event in shown:
+        run = f"{event.run}  " if with_run else ""
+        lines.append([(f"{duration(frame.now.since(event.at)):>7} ago  ", "dim"), (run, "dim"), (sentence(event), "")])
+    return [[], *lines] if lines else []
+
+
+def _style(state: str) -> str:
+    return COLOURS.get(state, "")

@@ -1,0 +1,113 @@
+"""What every command shares: its parser, its errors, its exit codes and its home."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dogwatch.cli import COMMANDS
+from dogwatch.errors import DogwatchError, LedgerError, NotFoundError, UsageError
+from dogwatch.world.home import Home, find_home
+
+if TYPE_CHECKING:
+    from dogwatch.ledger.api import Store
+
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are dogwatch's own errors, with exit code 64."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"{self.prog} --help shows what it takes")
+
+
+def new_parser(**options: Any) -> Parser:
+    """A parser that keeps the layout of its examples and takes no abbreviated flags."""
+    return Parser(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+
+def command_parser(name: str) -> Parser:
+    """The parser of one command."""
+    module = importlib.import_module(f"dogwatch.cli.{name}")
+    parser = new_parser(prog=f"dogwatch {name}", description=module.__doc__, epilog=f"example:\n  {module.EXAMPLE}")
+    module.configure(parser)
+    return parser
+
+
+def run_command(words: list[str]) -> int:
+    """Runs the command that the words name; never a traceback for what a user can do wrong."""
+    try:
+        if not words or words[0] in ("-h", "--help", "help"):
+            print(overview())
+            return 0 if words else UsageError.exit_code
+        name = words[0]
+        if name not in COMMANDS:
+            raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
+        arguments = command_parser(name).parse_args(words[1:])
+        code: int = importlib.import_module(f"dogwatch.cli.{name}").execute(arguments)
+        sys.stdout.flush()
+        return code
+    except DogwatchError as error:
+        return show_error(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has left; what we would still print goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def show_error(error: DogwatchError) -> int:
+    """The error in two lines on standard error; its exit code."""
+    print(f"error: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return error.exit_code
+
+
+def overview() -> str:
+    """All commands, one line each."""
+    lines = ["dogwatch keeps fleets of coding agents alive.", "", "usage: dogwatch COMMAND [options]"]
+    for heading in ("For operators", "For agents"):
+        lines += ["", f"{heading}:"]
+        lines += [f"  {name:<12} {text}" for name, (group, text) in COMMANDS.items() if group == heading]
+    lines += ["", "dogwatch COMMAND --help shows a command's options and an example."]
+    return "\n".join(lines)
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, COMMANDS, 1)
+    return f"did you mean {close[0]}?" if close else "dogwatch --help lists all commands"
+
+
+def the_home() -> Home:
+    """The home that the environment names."""
+    return find_home(os.environ)
+
+
+def open_ledger(home: Home, *, must_exist: bool = True) -> Store:
+    """The ledger of the home. Reading commands make none where there is none."""
+    from dogwatch.ledger import open_store
+    from dogwatch.world.clock import SystemClock
+
+    if must_exist and not os.path.exists(home.ledger):
+        message = f"there is no ledger in {home.path}"
+        raise NotFoundError(message, hint="dogwatch run SPEC starts one; or set DOGWATCH_HOME")
+    try:
+        os.makedirs(home.path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make {home.path}: {error.strerror}"
+        raise LedgerError(message, hint="set DOGWATCH_HOME to a folder of yours") from None
+    return open_store(home.ledger, SystemClock())
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))

@@ -1,0 +1,63 @@
+"""End a run, or one incarnation of an agent.
+
+RUN ends the run as FAILED with you as the cause. RUN/AGENT ends that agent's current incarnation; the captain starts
+the next one and gives it the open work. The captain does it, so it must be alive: `dogwatch up`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from dogwatch.cli.fleet import bring_up, order, runs_of, wait_until
+from dogwatch.cli.framework import open_ledger, print_json, the_home
+from dogwatch.errors import AwayError, NotFoundError, RefusedError
+from dogwatch.ledger.api import Store
+from dogwatch.ledger.records import load
+from dogwatch.model.records import AgentRecord
+
+EXAMPLE = "dogwatch kill overnight-1/writer"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="RUN[/AGENT]", help="an exact name, as dogwatch status shows it")
+    parser.add_argument(
+        "--wait", type=float, default=60.0, metavar="SECONDS", help="how long to wait for it (default 60)"
+    )
+    parser.add_argument("--json", action="store_true", help="print {run, agent, ended}")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    run, _, agent = arguments.target.partition("/")
+    home = the_home()
+    ledger = open_ledger(home)
+    found = runs_of(ledger, [run]) if run else []
+    if not found:
+        raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists them; a name is never a prefix")
+    if found[0].over:
+        raise RefusedError(f"{run} is over already ({found[0].state})")
+    incarnation = _incarnation(ledger, run, agent) if agent else 0
+    if agent and incarnation is None:
+        raise NotFoundError(f"{run} has no agent {agent!r}", hint=f"dogwatch status {run} lists them")
+    bring_up(home, ledger)
+    order(ledger, run, agent, "" if agent else "killed by the operator")
+
+    def ended() -> bool:
+        if agent:
+            return _incarnation(ledger, run, agent) != incarnation
+        return all(record.cleared for record in runs_of(ledger, [run]))
+
+    if not wait_until(ledger, ended, arguments.wait):
+        raise AwayError(
+            f"{arguments.target} was not ended within {arguments.wait:g} s",
+            hint="the order stands; see dogwatch events",
+        )
+    if arguments.json:
+        print_json({"run": run, "agent": agent, "ended": True})
+    else:
+        print(f"{arguments.target}: ended" + (", its next incarnation is being started" if agent else ""))
+    return 0
+
+
+def _incarnation(ledger: Store, run: str, agent: str) -> int | None:
+    record = ledger.read(lambda r: load(r, AgentRecord, f"agent/{run}/{agent}"))
+    return record.incarnation if record is not None else None

@@ -1,0 +1,111 @@
+"""Run a pipeline file until it is delivered or has failed.
+
+Exit codes: 0 all runs delivered (COMPLETED, or PARTIAL where the pipeline allows it), 1 a run failed,
+2 kept for no consensus, 65 the pipeline file has errors, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from dogwatch.cli.fleet import bring_up, order, runs_of, wait_until
+from dogwatch.cli.framework import INTERRUPTED, open_ledger, print_json, the_home
+from dogwatch.coordination.runs import create_run
+from dogwatch.errors import UsageError
+from dogwatch.ledger.api import Store
+from dogwatch.model.codec import encode
+from dogwatch.model.records import RunRecord
+from dogwatch.spec import load
+
+EXAMPLE = "dogwatch run examples/overnight/pipeline.yaml --runs 2 --set topic=tides"
+RUNS_MAX = 64
+END_WAIT_S = 60.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", help="the pipeline file")
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help="how many runs side by side (default 1)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="K=V", help="set a variable, or any value by its dotted path"
+    )
+    parser.add_argument("--project", default=".", metavar="DIR", help="where the agents work (default: here)")
+    parser.add_argument("--output", default="", metavar="DIR", help="where outputs go (default: PROJECT/out)")
+    parser.add_argument("--detach", action="store_true", help="start the runs and leave; see dogwatch status")
+    parser.add_argument("--json", action="store_true", help="print the runs' records at the end")
+    parser.add_argument("--quiet", action="store_true", help="show no live table")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    if not 1 <= arguments.runs <= RUNS_MAX:
+        raise UsageError(f"--runs is {arguments.runs}", hint=f"a number from 1 to {RUNS_MAX}")
+    plan = load(arguments.spec, overrides(arguments.set))
+    project = os.path.abspath(arguments.project)
+    if not os.path.isdir(project):
+        raise UsageError(f"there is no folder {project}", hint="--project names an existing folder")
+    output = os.path.abspath(arguments.output) if arguments.output else os.path.join(project, "out")
+    home = the_home()
+    ledger = open_ledger(home, must_exist=False)
+    spec = os.path.abspath(arguments.spec)
+    runs = [ledger.run(lambda tx: create_run(tx, plan, project, output, spec)).run for _ in range(arguments.runs)]
+    bring_up(home, ledger)
+    if arguments.detach:
+        print("\n".join(runs))
+        return 0
+    try:
+        follow(ledger, runs, quiet=arguments.quiet or arguments.json)
+    except KeyboardInterrupt:
+        print("interrupted: ending the runs …", file=sys.stderr)
+        end_runs(ledger, runs)
+        return INTERRUPTED
+    return conclude(runs_of(ledger, runs), as_json=arguments.json)
+
+
+def overrides(settings: list[str]) -> dict[str, str]:
+    """The words of --set as a mapping."""
+    found = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {setting!r} is not K=V", hint="for example --set topic=tides")
+        found[name] = value
+    return found
+
+
+def follow(ledger: Store, runs: list[str], *, quiet: bool) -> None:
+    """Waits until the runs are over and nothing of them is left, with a live table on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        while not wait_until(ledger, lambda: all(run.cleared for run in runs_of(ledger, runs)), 3600.0):
+            pass
+        return
+    from dogwatch.cli.live import show_until_over
+
+    show_until_over(ledger, runs)
+
+
+def end_runs(ledger: Store, runs: list[str]) -> None:
+    """Ends the runs and waits until nothing of them is left. A second Ctrl-C does not wait; the crew goes on ending."""
+    for run in runs_of(ledger, runs):
+        if not run.over:
+            order(ledger, run.run, cause="interrupted by the operator")
+    try:
+        wait_until(ledger, lambda: all(run.cleared for run in runs_of(ledger, runs)), END_WAIT_S)
+    except KeyboardInterrupt:
+        print("hint: dogwatch status shows what is left, dogwatch down ends it", file=sys.stderr)
+
+
+def conclude(runs: list[RunRecord], *, as_json: bool) -> int:
+    """The outcome on standard output, and the exit code."""
+    if as_json:
+        print_json([encode(run) for run in runs])
+    else:
+        for run in runs:
+            print(f"{run.run}: {run.state}" + (f" ({run.cause})" if run.cause else ""))
+            if run.state in ("COMPLETED", "PARTIAL"):
+                print(f"  outputs: {run.output}")
+        delivered = sum(run.state in ("COMPLETED", "PARTIAL") for run in runs)
+        print(f"delivered {delivered}/{len(runs)}")
+    if any(run.state == "NO_CONSENSUS" for run in runs):
+        return 2
+    return 0 if all(run.state in ("COMPLETED", "PARTIAL") for run in runs) else 1

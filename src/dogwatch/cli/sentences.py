@@ -1,0 +1,109 @@
+"""Every event as one short plain sentence with its key facts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from dogwatch.cli.table import clean, duration, number
+from dogwatch.ledger.api import Event
+
+LENGTH_MAX = 300
+QUIET_KINDS = frozenset(
+    "agent_spawn_intended message_sent message_delivered message_read message_acknowledged heartbeat_received".split()
+)
+"""What happens all the time and tells little: kept out of the live table."""
+
+
+class Facts:
+    """An event's body as text: a fact that is not there is empty, so that events of any version have a sentence."""
+
+    def __init__(self, event: Event) -> None:
+        self.body = event.body
+        self.agent = event.agent or "?"
+
+    def __getitem__(self, name: str) -> str:
+        value: Any = self.body.get(name)
+        if isinstance(value, list | tuple):
+            return ", ".join(str(item) for item in value)
+        return "" if value is None else str(value)
+
+    def count(self, name: str) -> int:
+        value = self.body.get(name)
+        return len(value) if isinstance(value, list) else 0
+
+    def time(self, name: str) -> str:
+        value = self.body.get(name)
+        return duration(value) if isinstance(value, int | float) else "-"
+
+    def tail(self, name: str, before: str = ": ") -> str:
+        """The fact behind `before`, or nothing."""
+        return f"{before}{self[name]}" if self[name] else ""
+
+
+def sentence(event: Event) -> str:
+    """What happened. A kind that this version does not know is shown by its name."""
+    tell = SENTENCES.get(event.kind)
+    text = clean(tell(Facts(event)) if tell else f"{event.agent} {event.kind.replace('_', ' ')}".strip())
+    return text if len(text) <= LENGTH_MAX else text[: LENGTH_MAX - 1] + "…"
+
+
+SENTENCES: dict[str, Callable[[Facts], str]] = {
+    "run_created": lambda f: (
+        f"the run was made from {os.path.basename(f['spec'])}: "
+        f"{number(f.count('agents'), 'agent')}, {number(f.count('phases'), 'phase')}"
+    ),
+    "run_started": lambda f: "all agents are there, the first phase begins",
+    "phase_opened": lambda f: f"phase {f['number']} of {f['of']}, {f['phase']}, began",
+    "phase_ended": lambda f: f"phase {f['phase']} ended",
+    "milestone_reached": lambda f: f"milestone {f['milestone']} was reached",
+    "run_ended": lambda f: f"the run ended: {f['state']}{f.tail('cause')}",
+    "run_cleared": lambda f: f"nothing of the run is left (processes ended: {f['processes']})",
+    "agent_spawn_intended": lambda f: f"{f.agent} is about to start (#{f['incarnation']})",
+    "agent_spawned": lambda f: (
+        f"{f.agent} {'was found running' if f.body.get('adopted') else 'started'} as {f['name']} #{f['incarnation']}"
+    ),
+    "agent_spawn_failed": lambda f: f"{f.agent} #{f['incarnation']} could not be started{f.tail('reason')}",
+    "agent_restarted": lambda f: f"{f.agent} is started again as #{f['incarnation']}{f.tail('reason')}",
+    "agent_quarantined": lambda f: f"{f.agent} is not started again{f.tail('reason')}",
+    "agent_nudged": lambda f: f"{f.agent} sat at its prompt with {f['subject'] or 'work'} open: nudged ({f['nudges']})",
+    "task_dispatched": lambda f: f"{f['task']} was given to {f.agent} (attempt {f['attempt']})",
+    "task_offered": lambda f: f"{f['task']} was offered to {f.agent}",
+    "task_claimed": lambda f: f"{f.agent} took {f['task']}",
+    "task_reported": lambda f: f"{f.agent} reported {f['task']} as {f['result']}{f.tail('note')}",
+    "task_rescued": lambda f: f"{f.agent} wrote the outputs of {f['task']} without a report: rescued",
+    "task_accepted": lambda f: f"{f['task']} of {f.agent} was accepted after {f.time('took_s')}",
+    "task_returned": lambda f: f"{f['task']} goes back{f.tail('note')}",
+    "task_failed": lambda f: f"{f['task']} is given up{f.tail('note')}",
+    "checkpoint_asked": lambda f: f"{f['reviewers']} asked to review {f['artifact']} ({f['checkpoint']} {f['round']})",
+    "checkpoint_answered": lambda f: f"{f.agent}: {f['verdict']} {f['checkpoint']}{f.tail('note')}",
+    "checkpoint_closed": lambda f: f"{f['checkpoint']} is {f['state']} in round {f['round']}{f.tail('notes')}",
+    "gate_started": lambda f: f"gate {f['gate']} was started",
+    "gate_passed": lambda f: f"gate {f['gate']} passed",
+    "gate_failed": lambda f: f"gate {f['gate']} failed{f.tail('reason')}",
+    "message_sent": lambda f: f"{f['kind']} {f['subject']} for {f.agent} was queued by {f['sender']}",
+    "message_delivered": lambda f: f"{f.agent} has the {f['kind']} {f['subject']}",
+    "message_retried": lambda f: f"the {f['kind']} for {f.agent} did not arrive: typed again ({f['tries']})",
+    "message_read": lambda f: f"{f.agent} read {f['message']}",
+    "message_acknowledged": lambda f: f"{f.agent} acknowledged {f['message']}",
+    "message_expired": lambda f: f"a {f['kind']} for {f.agent} #{f['incarnation']} expired",
+    "heartbeat_received": lambda f: f"{f.agent} is alive{_percent(f['progress_percent'])}{f.tail('task', ' on ')}",
+    "request_refused": lambda f: f"{f.agent} was refused {f['op']}{f.tail('message')}",
+    "alert_raised": lambda f: (
+        f"{f.agent} looks {_words(f['diagnosis'])} for {f.time('quiet_s')}: {f['action']} recommended"
+    ),
+    "alert_withdrawn": lambda f: f"{f.agent} needs no {f['action']} any more{f.tail('why')}",
+    "order_received": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",
+    "crew_started": lambda f: f"the {f['member']} started (pid {f['pid']})",
+    "crew_revived": lambda f: f"the {f['member']} was revived (pid {f['pid']}, start {f['starts']})",
+    "crew_silent": lambda f: f"the {f['member']} made no progress and was ended (pid {f['pid']})",
+}
+
+
+def _words(text: str) -> str:
+    return text.replace("_", " ")
+
+
+def _percent(text: str) -> str:
+    return f" ({text} % done)" if text else ""

@@ -1,0 +1,227 @@
+"""What `dogwatch status` knows: runs, agents, tasks and crew as plain values, the stable shape of `status --json`.
+
+    {"at":         {"boot", "mono", "wall"},
+     "dispatcher": {"member", "pid", "alive", "heartbeat_age_s", "starts"} or null,
+     "more":       how many ended runs were left out,
+     "runs":       [{"run", "spec", "project", "output", "state", "over", "cleared", "cause", "sha256",
+                     "phase", "phase_number", "phases", "age_s", "ended_age_s",
+                     "progress":    {"accepted", "tasks", "milestones", "milestones_total"},
+                     "agents":      [{"agent", "role", "state", "health", "incarnation", "name", "session", "pid",
+                                      "task", "age_s", "restarts", "nudges", "cause"}],
+                     "tasks":       [{"task", "phase", "state", "agent", "attempt", "attempts_max", "risk",
+                                      "age_s", "expect_s", "rescued", "note"}],
+                     "checkpoints": [{"checkpoint", "phase", "state", "round", "verdicts"}],
+                     "gates":       [{"gate", "phase", "state", "attempt", "exit_code", "reason"}],
+                     "crew":        [the same as dispatcher]}]}
+
+Keys are only ever added. An age is null where its beginning is unknown. Documents are read as they are, because
+decoding some thousand of them into records would be most of the time that `dogwatch status` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dogwatch.ledger.api import Lease, Reader
+from dogwatch.model.lifecycle import RUN
+from dogwatch.model.moment import Moment
+from dogwatch.model.process import ProcessId
+from dogwatch.world.processes import life
+
+ENDED_SHOWN_MAX = 20
+
+Body = Mapping[str, Any]
+Leases = Mapping[str, Lease]
+_LIFE = {"alive": True, "dead": False, "unknown": None}
+
+
+def take(reader: Reader, runs: Sequence[str] | None, now: Moment, ended_max: int = ENDED_SHOWN_MAX) -> dict[str, Any]:
+    """The named runs, in that order; for None, the unfinished ones and the `ended_max` that ended last.
+
+    A name without a run is left out. Unfinished runs come first, and of each kind the newest.
+    """
+    leases = {held.name: held for member in ("captain", "dispatcher", "watchdog") for held in reader.leases(member)}
+    found, more = _choose(reader, ended_max) if runs is None else ([reader.get(f"run/{run}") for run in runs], 0)
+    dispatcher = reader.get("crew//dispatcher")
+    return {
+        "at": _plain(now),
+        "dispatcher": _member(dispatcher.body, leases, now) if dispatcher else None,
+        "more": more,
+        "runs": [_run(reader, document.body, leases, now) for document in found if document is not None],
+    }
+
+
+def _choose(reader: Reader, ended_max: int) -> tuple[list[Any], int]:
+    """The runs to show and how many are left out. Only these are read, however many have ended over the years."""
+    names = [document.key.removeprefix("active/") for document in reader.scan("active/")]
+    unfinished = [reader.get(f"run/{name}") for name in names]
+    unfinished.sort(key=lambda document: document.body["created"]["wall"] if document else 0.0, reverse=True)
+    total = sum(int(document.body["last"]) for document in reader.scan("counter/"))
+    ended = max(0, total - len(names))
+    latest = reader.recent(min(total, ended_max + len(names)), kinds=["run_ended"])
+    shown = [event.run for event in reversed(latest) if event.run not in names][:ended_max]
+    return [*unfinished, *(reader.get(f"run/{name}") for name in shown)], max(0, ended - len(shown))
+
+
+def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, Any]:
+    run = str(body["run"])
+    document = reader.get(f"plan/{run}")
+    plan: Body = document.body if document else {"phases": [], "roles": []}
+    phases, number = plan["phases"], int(body["phase"])
+    until = _moment(body.get("ended")) or now
+    tasks = [d.body for d in reader.scan(f"task/{run}/")]
+    checkpoints = [d.body for d in reader.scan(f"checkpoint/{run}/")]
+    crew = () if body.get("cleared") else reader.scan(f"crew/{run}/")
+    return {
+        "run": run,
+        "spec": body["spec"],
+        "project": body["project"],
+        "output": body["output"],
+        "state": body["state"],
+        "over": body["state"] in RUN.ends,
+        "cleared": bool(body.get("cleared")),
+        "cause": body.get("cause", ""),
+        "sha256": body.get("sha256", ""),
+        "phase": phases[number]["name"] if number < len(phases) else "",
+        "phase_number": min(number + 1, len(phases)),
+        "phases": len(phases),
+        "age_s": _age(until, body["created"]),
+        "ended_age_s": _age(now, body.get("ended")),
+        "progress": _progress(reader, run, plan, tasks),
+        "agents": _agents(reader, run, plan, tasks, checkpoints, until),
+        "tasks": [_task(task, until) for task in sorted(tasks, key=lambda task: task["phase"])],
+        "checkpoints": [_checkpoint(checkpoint) for checkpoint in checkpoints],
+        "gates": [_gate(d.body) for d in reader.scan(f"gate/{run}/")],
+        "crew": [_member(d.body, leases, now) for d in crew],
+    }
+
+
+def _progress(reader: Reader, run: str, plan: Body, tasks: list[Body]) -> dict[str, Any]:
+    counts = {role["name"]: int(role.get("count", 1)) for role in plan["roles"]}
+    expected = 0
+    for phase in plan["phases"]:
+        for dispatch in phase.get("dispatches", ()):
+            expected += counts.get(dispatch["to"], 1) if dispatch.get("address") == "all" else 1
+    milestones = plan.get("milestones", ())
+    reached = reader.recent(len(milestones), run, ["milestone_reached"]) if milestones else ()
+    return {
+        "accepted": sum(task["state"] == "accepted" for task in tasks),
+        "tasks": expected,
+        "milestones": [event.body["milestone"] for event in reached],
+        "milestones_total": len(milestones),
+    }
+
+
+def _agents(
+    reader: Reader, run: str, plan: Body, tasks: list[Body], checkpoints: list[Body], until: Moment
+) -> list[dict[str, Any]]:
+    """The agents in the order of the pipeline file, each with what it owes now."""
+    found = {d.body["agent"]: d.body for d in reader.scan(f"agent/{run}/")}
+    held = {task["agent"]: task for task in tasks if task["state"] == "claimed"}
+    asked = _asked(reader, run, checkpoints)
+    order = {role["name"]: number for number, role in enumerate(plan["roles"])}
+    agents = sorted(found.values(), key=lambda a: (order.get(a["role"], len(order)), len(a["agent"]), a["agent"]))
+    return [_agent(agent, held.get(agent["agent"]), asked.get(agent["agent"]), tasks, until) for agent in agents]
+
+
+def _agent(body: Body, task: Body | None, asked: tuple[str, Body] | None, tasks: list[Body], until: Moment) -> Any:
+    """`age_s` counts from the latest thing that changed what the agent is doing."""
+    name = body["agent"]
+    changes = [body.get("intended"), body.get("confirmed")]
+    changes += [at for t in tasks if t["agent"] == name for at in (t.get("dispatched"), t.get("finished"))]
+    if asked is not None:
+        changes.append(asked[1])
+    ages = [age for change in changes if (age := _age(until, change)) is not None]
+    reviewing = asked is not None and body["state"] == "BUSY"
+    process = body.get("process")
+    return {
+        "agent": name,
+        "role": body["role"],
+        "state": body["state"],
+        "health": body["health"],
+        "incarnation": body["incarnation"],
+        "name": body["name"],
+        "session": f"{body['run']}-{name}",
+        "pid": process["pid"] if process else None,
+        "task": task["task"] if task else (asked[0] if asked and reviewing else ""),
+        "age_s": min(ages) if ages else None,
+        "restarts": len(body.get("restarts", ())),
+        "nudges": body.get("nudges", 0),
+        "cause": body.get("cause", ""),
+    }
+
+
+def _asked(reader: Reader, run: str, checkpoints: list[Body]) -> dict[str, tuple[str, Body]]:
+    """The reviewers that owe a verdict: of which checkpoint, and since when."""
+    open_ones = {c["checkpoint"]: c for c in checkpoints if c["state"] == "asked"}
+    if not open_ones:
+        return {}
+    found: dict[str, tuple[str, Body]] = {}
+    for event in reader.recent(len(checkpoints), run, ["checkpoint_asked"]):
+        checkpoint = open_ones.get(event.body["checkpoint"])
+        if checkpoint is None or checkpoint["round"] != event.body["round"]:
+            continue
+        for reviewer in event.body["reviewers"]:
+            verdict = checkpoint["verdicts"].get(reviewer)
+            if verdict is None or verdict["round"] != checkpoint["round"]:
+                found[reviewer] = (checkpoint["checkpoint"], _plain(event.at))
+    return found
+
+
+def _task(body: Body, until: Moment) -> dict[str, Any]:
+    """`age_s` is how long it has been worked on, or took."""
+    end = _moment(body.get("finished")) if body["state"] in ("accepted", "failed") else until
+    return {
+        "task": body["task"],
+        "phase": body["phase"] + 1,
+        "state": body["state"],
+        "agent": body["agent"],
+        "attempt": body["attempt"],
+        "attempts_max": body["attempts_max"],
+        "risk": body["risk"],
+        "age_s": _age(end, body.get("dispatched")) if end else None,
+        "expect_s": body["expect_s"],
+        "rescued": body.get("rescued", False),
+        "note": body.get("note", ""),
+    }
+
+
+def _checkpoint(body: Body) -> dict[str, Any]:
+    return {
+        "checkpoint": body["checkpoint"],
+        "phase": body["phase"] + 1,
+        "state": body["state"],
+        "round": body["round"],
+        "verdicts": {agent: dict(verdict) for agent, verdict in body["verdicts"].items()},
+    }
+
+
+def _gate(body: Body) -> dict[str, Any]:
+    kept = {name: body.get(name) for name in ("gate", "state", "attempt", "exit_code", "reason")}
+    return {**kept, "phase": body["phase"] + 1}
+
+
+def _member(body: Body, leases: Leases, now: Moment) -> dict[str, Any]:
+    """A crew member; no heartbeat where it holds no lease."""
+    held = leases.get(f"{body['member']}/{body['run']}")
+    return {
+        "member": body["member"],
+        "pid": body["process"]["pid"],
+        "alive": _LIFE[life(ProcessId(**body["process"]), now.boot)],
+        "heartbeat_age_s": round(now.since(held.renewed), 3) if held else None,
+        "starts": body.get("starts", 1),
+    }
+
+
+def _moment(value: Body | None) -> Moment | None:
+    return Moment(value["boot"], value["mono"], value["wall"]) if value else None
+
+
+def _age(now: Moment, value: Body | None) -> float | None:
+    earlier = _moment(value)
+    return round(now.since(earlier), 3) if earlier else None
+
+
+def _plain(moment: Moment) -> dict[str, Any]:
+    return {"boot": moment.boot, "mono": moment.mono, "wall": moment.wall}

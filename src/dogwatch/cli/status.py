@@ -1,0 +1,133 @@
+"""Show runs, phases, agents and what they are doing.
+
+Without RUN: one line a run, unfinished ones first. With RUN: everything about it, and what happened last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+from dogwatch.cli.framework import open_ledger, print_json, the_home
+from dogwatch.cli.snapshot import ENDED_SHOWN_MAX, take
+from dogwatch.cli.table import columns, duration, note, number, wants_colour, width_of
+from dogwatch.errors import NotFoundError
+from dogwatch.ledger.api import Reader, Store
+from dogwatch.world.clock import SystemClock
+
+EXAMPLE = "dogwatch status overnight-1"
+EMPTY_HINT = "hint: start one with: dogwatch run SPEC, or try dogwatch demo"
+ALL = 1_000_000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", default="", metavar="RUN", help="an exact name; without it, all runs")
+    parser.add_argument("--json", action="store_true", help="print one JSON document (docs/reference/json.md)")
+    parser.add_argument("--watch", action="store_true", help="a live table until Ctrl-C")
+    parser.add_argument("--all", action="store_true", help=f"all ended runs, not only the last {ENDED_SHOWN_MAX}")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    home = the_home()
+    now = SystemClock().now()
+    if not os.path.exists(home.ledger) and not arguments.run:
+        return _show_empty(now, arguments.json)
+    ledger = open_ledger(home)
+    names = [arguments.run] if arguments.run else None
+    snapshot = ledger.read(lambda r: take(r, names, now, ALL if arguments.all else ENDED_SHOWN_MAX))
+    if names and not snapshot["runs"]:
+        raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
+    if arguments.watch and not arguments.json and _watch(ledger, names):
+        return 0
+    if arguments.json:
+        print_json(snapshot)
+    elif names:
+        print("\n".join(_detail(ledger, snapshot)))
+    elif not snapshot["runs"]:
+        return _show_empty(now, as_json=False)
+    else:
+        print("\n".join(_summary(snapshot)))
+    return 0
+
+
+def _watch(ledger: Store, names: list[str] | None) -> bool:
+    """The live table until Ctrl-C; False where there is no terminal for it."""
+    if not sys.stderr.isatty():
+        note("note: --watch needs a terminal; this is one snapshot")
+        return False
+    from dogwatch.cli.live import watch_forever
+
+    try:
+        watch_forever(ledger, names)
+    except KeyboardInterrupt:
+        # The one way out of a table without end is no failure.
+        pass
+    return True
+
+
+def _show_empty(now: Any, as_json: bool) -> int:
+    if as_json:
+        at = {"boot": now.boot, "mono": now.mono, "wall": now.wall}
+        print_json({"at": at, "dispatcher": None, "more": 0, "runs": []})
+    else:
+        print("no runs yet")
+        note(EMPTY_HINT)
+    return 0
+
+
+def _summary(snapshot: dict[str, Any]) -> list[str]:
+    colour, width = wants_colour(sys.stdout), width_of(sys.stdout)
+    heading = ("RUN", "STATE", "PHASE", "TASKS", "AGENTS", "TIME", "ENDED", "CAUSE")
+    rows = [
+        (
+            run["run"],
+            run["state"],
+            _phase(run),
+            f"{run['progress']['accepted']}/{run['progress']['tasks']}",
+            _agent_counts(run),
+            duration(run["age_s"]),
+            f"{duration(run['ended_age_s'])} ago" if run["over"] else "-",
+            run["cause"] or "-",
+        )
+        for run in snapshot["runs"]
+    ]
+    lines = columns(heading, rows, colour=colour, width=width)
+    if snapshot["more"]:
+        lines.append(f"… and {snapshot['more']} more ended: dogwatch status --all")
+    lines += ["", _dispatcher(snapshot)]
+    return lines
+
+
+def _phase(run: dict[str, Any]) -> str:
+    return "-" if run["over"] else f"{run['phase_number']}/{run['phases']} {run['phase']}".rstrip()
+
+
+def _agent_counts(run: dict[str, Any]) -> str:
+    if run["over"]:
+        return str(len(run["agents"]))
+    counts = Counter(agent["state"] for agent in run["agents"])
+    return ", ".join(f"{count} {state}" for state, count in counts.most_common())
+
+
+def _dispatcher(snapshot: dict[str, Any]) -> str:
+    dispatcher = snapshot["dispatcher"]
+    if dispatcher is not None and dispatcher["alive"]:
+        return f"the dispatcher is up (pid {dispatcher['pid']}, heartbeat {duration(dispatcher['heartbeat_age_s'])} ago)"
+    unfinished = sum(not run["cleared"] for run in snapshot["runs"])
+    if unfinished:
+        return f"the dispatcher is down with {number(unfinished, 'unfinished run')}: dogwatch up"
+    return "the dispatcher is down; nothing is unfinished"
+
+
+def _detail(ledger: Store, snapshot: dict[str, Any]) -> list[str]:
+    from dogwatch.cli.details import detail
+
+    run = snapshot["runs"][0]
+
+    def read(reader: Reader) -> list[Any]:
+        return list(reader.recent(10, run["run"]))
+
+    return detail(run, ledger.read(read), SystemClock().now(), wants_colour(sys.stdout), width_of(sys.stdout))

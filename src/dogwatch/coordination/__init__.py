@@ -1,0 +1,1 @@
+"""What agents share with each other and with the captain."""

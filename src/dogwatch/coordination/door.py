@@ -1,0 +1,99 @@
+"""The door's calling side, for agents: asks the captain, waits and retries while it is away, then says so.
+
+Every call carries an operation id, so that a call that is made again after a lost answer counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dogwatch.errors import AwayError, DogwatchError, RefusedError, StaleError, UsageError
+
+RETRY_S = 0.2
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """Who an agent is, as its environment says."""
+
+    run: str
+    agent: str
+    incarnation: int
+    door: str
+
+
+def who_am_i(environment: Mapping[str, str]) -> Self:
+    """The agent that this process belongs to."""
+    missing = [
+        name
+        for name in ("DOGWATCH_RUN", "DOGWATCH_ROLE", "DOGWATCH_INCARNATION", "DOGWATCH_DOOR")
+        if not environment.get(name)
+    ]
+    if missing:
+        raise UsageError(
+            f"this command is for agents: {', '.join(missing)} is not set",
+            hint="run it inside an agent that dogwatch started; as an operator, see dogwatch --help",
+        )
+    incarnation = environment["DOGWATCH_INCARNATION"]
+    if not incarnation.isdigit():
+        raise UsageError(f"DOGWATCH_INCARNATION is {incarnation!r}, not a number", hint="leave it as dogwatch set it")
+    return Self(
+        environment["DOGWATCH_RUN"], environment["DOGWATCH_ROLE"], int(incarnation), environment["DOGWATCH_DOOR"]
+    )
+
+
+def ask(caller: Self, op: str, arguments: Mapping[str, Any], wait_s: float) -> dict[str, Any]:
+    """The captain's answer; raises what it refused with, or AwayError after `wait_s` without an answer."""
+    request = {
+        **arguments,
+        "op": op,
+        "op_id": uuid.uuid4().hex,
+        "run": caller.run,
+        "agent": caller.agent,
+        "incarnation": caller.incarnation,
+    }
+    line = json.dumps(request, ensure_ascii=False).encode() + b"\n"
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            return _result(_call(caller.door, line, max(1.0, until - time.monotonic())))
+        except (OSError, ValueError) as error:
+            if time.monotonic() >= until:
+                raise AwayError(
+                    f"the captain of {caller.run} did not answer within {wait_s:g} s ({error})",
+                    hint="it is being revived; call again, nothing was lost (DOGWATCH_DOOR_WAIT_S sets the patience)",
+                ) from None
+            time.sleep(RETRY_S)
+
+
+def _call(path: str, line: bytes, timeout_s: float) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout_s)
+        connection.connect(path)
+        connection.sendall(line)
+        received = b""
+        while b"\n" not in received and len(received) < ANSWER_BYTES_MAX:
+            data = connection.recv(65536)
+            if not data:
+                raise ConnectionResetError("the door closed without an answer")
+            received += data
+    return received
+
+
+def _result(raw: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(raw)
+    if answer.get("ok"):
+        return answer
+    kinds: dict[str, type[DogwatchError]] = {
+        kind.code: kind for kind in (UsageError, RefusedError, StaleError, AwayError)
+    }
+    if answer.get("code") == "busy":
+        raise ConnectionResetError(answer["message"])
+    raise kinds.get(str(answer.get("code")), RefusedError)(str(answer.get("message")), hint=str(answer.get("hint", "")))

@@ -1,0 +1,37 @@
+"""How a run comes into being: its plan, its record and its agents, in one transaction."""
+
+from __future__ import annotations
+
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import save
+from dogwatch.model.codec import encode
+from dogwatch.model.names import incarnation_name
+from dogwatch.model.plan import Plan
+from dogwatch.model.records import AgentRecord, RunRecord
+
+
+def create_run(tx: Tx, plan: Plan, project: str, output: str, spec_path: str) -> RunRecord:
+    """A new run with the next free number. `output` is the folder that holds all runs' outputs."""
+    counter = tx.get(f"counter/{plan.name}")
+    number = int(counter.body["last"]) + 1 if counter else 1
+    tx.put(f"counter/{plan.name}", {"last": number})
+    name = f"{plan.name}-{number}"
+    run = RunRecord(
+        run=name,
+        spec=spec_path,
+        project=project,
+        output=f"{output}/{name}",
+        created=tx.now,
+        sensitive=plan.sensitive,
+        deadline_s=plan.limits.deadline_s,
+    )
+    tx.put(f"plan/{name}", encode(plan), 0)
+    tx.put(f"active/{name}", {}, 0)
+    save(tx, run)
+    for role in plan.roles:
+        for agent in role.agents():
+            first = incarnation_name(name, agent, 1)
+            save(tx, AgentRecord(run=name, agent=agent, role=role.name, incarnation=1, name=first))
+    body = {"spec": spec_path, "agents": list(plan.agents()), "phases": [phase.name for phase in plan.phases]}
+    tx.append("run_created", {**body, "output": run.output}, f"created:{name}", run=name)
+    return run

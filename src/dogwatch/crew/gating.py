@@ -1,0 +1,61 @@
+"""Runs a phase's gates: byte checks at once, commands as processes of their own. What is not a pass is a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.crew.helm import Helm
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import save
+from dogwatch.model.plan import Gate
+from dogwatch.model.records import GateRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy.route import RunGate
+
+
+def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
+    """One step of the gate: it starts, or it is looked after; True when it has passed or failed."""
+    plan = next(gate for gate in view.plan.phases[decision.phase].gates if gate.name == decision.gate)
+    if plan.checks:
+        reasons = [helm.world.eyes.failed_check(view.run.output, check)[0] for check in plan.checks]
+        record = GateRecord(run=helm.run, phase=decision.phase, gate=plan.name)
+        return _conclude(helm, record, "; ".join(reason for reason in reasons if reason), None)
+    known = view.gates.get((decision.phase, plan.name))
+    if known is None or known.process is None:
+        return _start(helm, view, plan, decision.phase, known)
+    result = helm.world.hands.gate_result(helm.run, decision.phase, plan, known.attempt)
+    if result is not None:
+        code, reason = result
+        return _conclude(helm, known, reason, code)
+    if helm.world.eyes.life(known.process) == "dead":
+        # It may have written its result between the two looks.
+        result = helm.world.hands.gate_result(helm.run, decision.phase, plan, known.attempt)
+        return _start(helm, view, plan, decision.phase, known) if result is None else False
+    return False
+
+
+def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord | None) -> bool:
+    """A new attempt is recorded before it is started: one that a killed captain had started is ended, not counted."""
+    attempt = known.attempt + 1 if known is not None else 1
+    record = GateRecord(run=helm.run, phase=phase, gate=plan.name, attempt=attempt)
+
+    def fn(tx: Tx) -> None:
+        save(tx, record)
+        tx.append("gate_started", {"gate": plan.name, "attempt": attempt}, f"gate:{record.key}:{attempt}", run=helm.run)
+
+    helm.record(fn)
+    process = helm.world.hands.start_gate(view.run, phase, plan, attempt)
+    helm.record(lambda tx: save(tx, replace(record, process=process)))
+    return False
+
+
+def _conclude(helm: Helm, record: GateRecord, reason: str, code: int | None) -> bool:
+    state = "failed" if reason else "passed"
+
+    def fn(tx: Tx) -> bool:
+        save(tx, replace(record, state=state, reason=reason, exit_code=code))
+        body = {"gate": record.gate, "attempt": record.attempt, "exit_code": code, "reason": reason}
+        tx.append(f"gate_{state}", body, f"gate:{record.key}:end", run=helm.run)
+        return True
+
+    return helm.record(fn)

@@ -1,0 +1,76 @@
+"""What a captain holds in its hands during one step: the world, the ledger behind its fence, and the time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dogwatch.crew.log import Log
+from dogwatch.crew.worlds import CaptainWorld
+from dogwatch.errors import LeaseLostError, StaleError
+from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.ledger.records import load_run, save
+from dogwatch.model.brief import Header
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import AgentRecord, MessageRecord
+from dogwatch.model.view import RunView
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """One step's context."""
+
+    world: CaptainWorld
+    ledger: Store
+    lease: Lease
+    run: str
+    now: Moment
+    log: Log
+
+    def record(self, fn: Callable[[Tx], T]) -> T:
+        """`fn` in one transaction that only the holder of the run's lease can commit."""
+
+        def fenced(tx: Tx) -> T:
+            try:
+                tx.check(self.lease)
+            except StaleError as error:
+                raise LeaseLostError(f"the captain's place of {self.run} was taken over: {error.message}") from error
+            return fn(tx)
+
+        return self.ledger.run(fenced)
+
+    def view(self) -> RunView:
+        """The run as the ledger has it now."""
+        return self.ledger.read(lambda reader: load_run(reader, self.run))
+
+
+def send(
+    tx: Tx, agent: AgentRecord, kind: str, subject: str, body: str, *, sender: str = "captain", key: str
+) -> MessageRecord:
+    """Queues a message for the agent's current incarnation. `key` names its occasion: the same occasion gives the
+    same message, however often it is sent."""
+    digest = hashlib.sha256(f"{agent.key}:{agent.incarnation}:{kind}:{key}".encode()).hexdigest()
+    message = MessageRecord(
+        run=agent.run,
+        id=f"m{digest[:10]}",
+        to=agent.agent,
+        sender=sender,
+        kind=kind,
+        subject=subject,
+        body=body,
+        queued=tx.now,
+        incarnation=agent.incarnation,
+    )
+    known = {"message": message.id, "kind": kind, "subject": subject, "sender": sender, "bytes": len(body.encode())}
+    if tx.append("message_sent", known, f"message:{message.key}", run=agent.run, agent=agent.agent):
+        save(tx, message)
+    return message
+
+
+def typed_text(message: MessageRecord) -> str:
+    """What is put into the agent's composer."""
+    return f"{Header(message.id, message.kind, message.subject)}\n{message.body}"

@@ -1,0 +1,123 @@
+"""Brings queued messages to the agents, one at a time each: paste, Enter, and the client's own receipt.
+
+How far the typing has come is on the ledger, so that a captain that takes over in between neither types twice nor
+forgets to press Enter. A composer that holds somebody else's text is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.crew.helm import Helm, typed_text
+from dogwatch.harness import Harness, harness
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import change
+from dogwatch.model.lifecycle import MESSAGE
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import MessageRecord, TaskRecord
+from dogwatch.model.view import RunView, Sight
+
+SETTLE_S = 2.0
+"""What a killed captain has sent to tmux has reached the screen by then."""
+ENTER_AGAIN_S = 2.0
+
+
+def post(helm: Helm, view: RunView) -> bool:
+    """Moves every agent's oldest waiting message on; True while any is being typed."""
+    waiting = {
+        agent.agent: queue[0]
+        for agent in view.agents.values()
+        if agent.confirmed is not None and (queue := view.waiting_messages(agent.agent))
+    }
+    if not waiting:
+        return False
+    sights = helm.world.eyes.look(view, list(waiting), screens=True)
+    moving = [_advance(helm, view, message, sights[agent]) for agent, message in waiting.items()]
+    return any(moving)
+
+
+def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) -> bool:
+    role = view.plan.role_of(message.to)
+    if role is None or sight.process != "alive":
+        return False
+    client = harness(role.harness)
+    if message.id in sight.turn.receipts:
+        helm.record(lambda tx: _delivered(tx, message))
+        return True
+    if not message.step:
+        return _may_type(client, sight) and _paste(helm, view, message)
+    age = _age(helm.now, message)
+    if message.step in ("pasting", "pasted"):
+        if _is_ours(client, message, sight):
+            return age < client.enter_delay_s or _press_enter(helm, view, message, client)
+        if age > SETTLE_S and sight.composer == "":
+            _step(helm, message, "")
+        return True
+    if _is_ours(client, message, sight) and sight.screen == "idle" and age > ENTER_AGAIN_S:
+        return _press_enter(helm, view, message, client)
+    if age > view.plan.limits.receipt_s and _may_type(client, sight):
+        helm.record(lambda tx: _retry(tx, message))
+    return True
+
+
+def _may_type(client: Harness, sight: Sight) -> bool:
+    """Only an idle, empty composer of a client that has said it is there."""
+    if not client.hooks:
+        return True
+    return sight.turn.state == "idle" and sight.screen == "idle" and sight.composer == ""
+
+
+def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:
+    """Whether the composer holds what was pasted: its header, or the client's abbreviation of a long paste."""
+    if not client.hooks:
+        return message.step in ("pasting", "pasted")
+    return sight.composer is not None and (message.id in sight.composer or sight.composer.startswith("[Pasted text"))
+
+
+def _paste(helm: Helm, view: RunView, message: MessageRecord) -> bool:
+    _step(helm, message, "pasting")
+    if helm.world.hands.paste(view.agents[message.to], message, typed_text(message)):
+        _step(helm, message, "pasted")
+    return True
+
+
+def _press_enter(helm: Helm, view: RunView, message: MessageRecord, client: Harness) -> bool:
+    _step(helm, message, "entering")
+    if helm.world.hands.press_enter(view.agents[message.to]):
+        if client.hooks:
+            _step(helm, message, "entered")
+        else:
+            helm.record(lambda tx: _delivered(tx, message))
+    return True
+
+
+def _step(helm: Helm, message: MessageRecord, step: str) -> None:
+    helm.record(lambda tx: change(tx, MessageRecord, message.key, lambda m: replace(m, step=step, step_at=tx.now)))
+
+
+def _delivered(tx: Tx, message: MessageRecord) -> None:
+    change(
+        tx,
+        MessageRecord,
+        message.key,
+        lambda m: replace(m, state=MESSAGE.step(m.state, "delivered"), delivered=tx.now, step=""),
+    )
+    if message.kind == "dispatch":
+        key = f"task/{message.run}/{message.subject}"
+        change(tx, TaskRecord, key, lambda t: replace(t, delivered=tx.now) if _holds(t, message) else t)
+    body = {"message": message.id, "kind": message.kind, "subject": message.subject, "tries": message.tries + 1}
+    tx.append("message_delivered", body, f"delivered:{message.key}", run=message.run, agent=message.to)
+
+
+def _holds(task: TaskRecord, message: MessageRecord) -> bool:
+    return task.agent == message.to and task.incarnation == message.incarnation
+
+
+def _retry(tx: Tx, message: MessageRecord) -> None:
+    change(tx, MessageRecord, message.key, lambda m: replace(m, step="", step_at=None, tries=m.tries + 1))
+    body = {"message": message.id, "kind": message.kind, "tries": message.tries + 1}
+    tx.append("message_retried", body, run=message.run, agent=message.to)
+
+
+def _age(now: Moment, message: MessageRecord) -> float:
+    return now.since(message.step_at) if message.step_at is not None else 0.0

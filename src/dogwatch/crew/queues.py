@@ -1,0 +1,13 @@
+"""The queues through which a captain is told: by the watchdog what it saw, by an operator what is wanted."""
+
+from __future__ import annotations
+
+
+def alerts_queue(run: str) -> str:
+    """The watchdog's alerts."""
+    return f"alerts/{run}"
+
+
+def orders_queue(run: str) -> str:
+    """The operator's orders."""
+    return f"orders/{run}"

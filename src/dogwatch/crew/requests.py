@@ -1,0 +1,232 @@
+"""What agents may ask at the door, each fenced by incarnation and counted once by its operation id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.tasks import assign, dispatch_text, outputs_for, return_or_fail
+from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UsageError
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import change, load_run, save
+from dogwatch.model.lifecycle import MESSAGE, TASK
+from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, Verdict
+from dogwatch.model.view import RunView
+from dogwatch.policy import route
+
+NOTE_BYTES_MAX = 16 * 1024
+MAIL_BYTES_MAX = 256 * 1024
+
+Answer = dict[str, Any]
+Handler = Callable[[Helm, Tx, RunView, AgentRecord, Mapping[str, Any]], Answer]
+
+
+def answer(helm: Helm, body: Mapping[str, Any]) -> Answer:
+    """Does what is asked and says what came of it. A refusal is recorded and changes nothing else."""
+    try:
+        op = _text(body, "op")
+        handler = HANDLERS.get(op)
+        if handler is None:
+            raise UsageError(f"there is no operation {op!r} at the door", hint=f"known: {', '.join(sorted(HANDLERS))}")
+        return {"ok": True, **helm.record(lambda tx: _handle(helm, tx, handler, body))}
+    except LedgerError as error:
+        # The caller shall try again: nothing was recorded, so nothing was done.
+        return {"ok": False, "code": "busy", "message": error.message, "hint": error.hint}
+    except DogwatchError as error:
+        _record_refusal(helm, body, error.code, error.message)
+        return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
+
+
+def _handle(helm: Helm, tx: Tx, handler: Handler, body: Mapping[str, Any]) -> Answer:
+    view = load_run(tx, helm.run)
+    name = _text(body, "agent")
+    agent = view.agents.get(name)
+    incarnation = body.get("incarnation")
+    if agent is None or body.get("run") != helm.run:
+        raise RefusedError(
+            f"{name} is no agent of {helm.run}", hint="leave DOGWATCH_RUN and DOGWATCH_ROLE as they were set"
+        )
+    if incarnation != agent.incarnation:
+        raise StaleError(
+            f"incarnation {incarnation} of {name} is gone; {agent.incarnation} is current",
+            hint="this process belongs to a replaced agent and should end",
+        )
+    if view.run.over:
+        raise RefusedError(f"{helm.run} is over ({view.run.state})")
+    return handler(helm, tx, view, agent, body)
+
+
+def report(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    task = _own_task(view, agent, str(body.get("task") or ""))
+    result, note = _text(body, "result"), _note(body)
+    if result not in ("done", "failed"):
+        raise UsageError(f"a report is done or failed, not {result!r}")
+    if task.state in ("reported", "accepted"):
+        return {"task": task.task, "state": task.state}
+    if task.state != "claimed":
+        raise RefusedError(f"{task.task} is {task.state}, not yours to report")
+    event = {"task": task.task, "result": result, "note": note}
+    if not tx.append("task_reported", event, _op(body), run=agent.run, agent=agent.agent):
+        # The same call came before and its answer was lost; since then the task has been given out anew.
+        return {"task": task.task, "state": task.state}
+    if result == "failed":
+        return_or_fail(tx, task, note or "reported as failed")
+        return {"task": task.task, "state": "failed"}
+    save(tx, replace(task, state=TASK.step(task.state, "reported"), note=note))
+    return {"task": task.task, "state": "reported"}
+
+
+def claim(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    task = view.tasks.get(_text(body, "task"))
+    if task is None or agent.agent not in task.holders:
+        raise RefusedError(f"{body['task']} is not offered to {agent.agent}")
+    if task.state == "claimed" and task.agent == agent.agent and task.incarnation == agent.incarnation:
+        return {"task": task.task, "text": dispatch_text(view, task, agent)}
+    if task.state != "pending":
+        raise RefusedError(f"{task.task} is {task.state} already", hint="wait for the next offer")
+    held = view.task_of(agent.agent)
+    if held is not None:
+        raise RefusedError(f"{agent.agent} holds {held.task} already", hint="report it first")
+    marker = helm.world.eyes.marker(view.run.output, outputs_for(view, task, agent))
+    taken = replace(assign(tx, view, task, agent, marker), delivered=tx.now)
+    save(tx, taken)
+    tx.append("task_claimed", {"task": task.task}, _op(body), run=agent.run, agent=agent.agent)
+    return {"task": task.task, "text": dispatch_text(view, taken, agent)}
+
+
+def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    name, verdict, note = _text(body, "checkpoint"), _text(body, "verdict"), _note(body)
+    record = view.checkpoints.get(name)
+    if record is None:
+        raise RefusedError(
+            f"there is no checkpoint {name!r} open", hint=f"open: {', '.join(view.checkpoints) or 'none'}"
+        )
+    if verdict not in ("approve", "revise"):
+        raise UsageError(f"a verdict is approve or revise, not {verdict!r}")
+    plan = route.checkpoint_plan(view, name)
+    if any(task.dispatch == plan.author and task.agent == agent.agent for task in view.tasks.values()):
+        raise RefusedError(f"{agent.agent} is the author of {plan.artifact} and may not review it")
+    if agent.agent not in route.reviewers(view, plan):
+        raise RefusedError(f"{agent.agent} is no reviewer of {name}")
+    if record.has_voted(agent.agent):
+        return {"checkpoint": name, "state": record.state}
+    if record.state != "asked":
+        raise RefusedError(f"{name} is {record.state}: nobody was asked")
+    given = Verdict(approve=verdict == "approve", note=note, round=record.round)
+    save(tx, replace(record, verdicts={**record.verdicts, agent.agent: given}))
+    event = {"checkpoint": name, "verdict": verdict, "round": record.round, "note": note}
+    tx.append("checkpoint_answered", event, _op(body), run=agent.run, agent=agent.agent)
+    return {"checkpoint": name, "state": record.state}
+
+
+def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    progress = body.get("progress_percent")
+    if progress is not None and (
+        isinstance(progress, bool) or not isinstance(progress, int | float) or not 0 <= progress <= 100
+    ):
+        raise UsageError("progress_percent is a number from 0 to 100")
+    held = view.task_of(agent.agent)
+    event = {"task": held.task if held else "", "progress_percent": progress}
+    tx.append("heartbeat_received", event, _op(body), run=agent.run, agent=agent.agent)
+    return {}
+
+
+def mail_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    to, text = _text(body, "to"), _text(body, "text")
+    receiver = view.agents.get(to)
+    if receiver is None:
+        raise RefusedError(f"there is no agent {to!r} in {helm.run}", hint=f"agents: {', '.join(view.agents)}")
+    if len(text.encode()) > MAIL_BYTES_MAX:
+        raise UsageError(f"the mail is larger than {MAIL_BYTES_MAX} bytes", hint="write a file and mail its path")
+    message = send(tx, receiver, "mail", f"from-{agent.agent}", text, sender=agent.agent, key=_op(body))
+    return {"message": message.id}
+
+
+def mail_read(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    """All mail that is not acknowledged yet; reading marks it read, wherever it was on its way."""
+    found = []
+    for message in sorted(view.messages.values(), key=lambda m: (m.queued.wall, m.id)):
+        if message.to != agent.agent or message.kind != "mail" or message.state in MESSAGE.ends:
+            continue
+        if message.state != "read":
+            save(tx, replace(message, state=MESSAGE.step(message.state, "read"), read=tx.now, step=""))
+            tx.append("message_read", {"message": message.id}, f"read:{message.key}", run=agent.run, agent=agent.agent)
+        found.append({"message": message.id, "from": message.sender, "text": message.body})
+    return {"mail": found}
+
+
+def mail_ack(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    message = view.messages.get(_text(body, "message"))
+    if message is None or message.to != agent.agent:
+        raise RefusedError(
+            f"there is no message {body['message']!r} for {agent.agent}", hint="dogwatch mail read lists them"
+        )
+    if message.state != "acknowledged":
+        if message.state not in ("delivered", "read"):
+            raise RefusedError(f"{message.id} is {message.state}", hint="read it first: dogwatch mail read")
+
+        def acknowledge(m: MessageRecord) -> MessageRecord:
+            return replace(m, state=MESSAGE.step(m.state, "acknowledged"), acknowledged=tx.now)
+
+        change(tx, MessageRecord, message.key, acknowledge)
+        op_id = f"acknowledged:{message.key}"
+        tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
+    return {"message": message.id}
+
+
+HANDLERS: dict[str, Handler] = {
+    "report": report,
+    "claim": claim,
+    "checkpoint": checkpoint,
+    "heartbeat": heartbeat,
+    "mail_send": mail_send,
+    "mail_read": mail_read,
+    "mail_ack": mail_ack,
+}
+
+
+def _own_task(view: RunView, agent: AgentRecord, name: str) -> TaskRecord:
+    if not name:
+        held = view.task_of(agent.agent)
+        if held is None:
+            raise RefusedError(f"{agent.agent} holds no task", hint="name the task: dogwatch report done --task NAME")
+        return held
+    task = view.tasks.get(name)
+    if task is None or task.agent != agent.agent:
+        raise RefusedError(f"{name} is not a task of {agent.agent}")
+    if task.incarnation != agent.incarnation and task.state == "claimed":
+        raise StaleError(f"{name} was given to incarnation {task.incarnation}")
+    return task
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{name} must be a text that is not empty")
+    return value
+
+
+def _note(body: Mapping[str, Any]) -> str:
+    note = body.get("note") or ""
+    if not isinstance(note, str) or len(note.encode()) > NOTE_BYTES_MAX:
+        raise UsageError(f"a note is a text of at most {NOTE_BYTES_MAX} bytes", hint="write a file and name its path")
+    return note
+
+
+def _op(body: Mapping[str, Any]) -> str:
+    return f"door:{_text(body, 'op_id')}"
+
+
+def _record_refusal(helm: Helm, body: Mapping[str, Any], code: str, message: str) -> None:
+    def fn(tx: Tx) -> None:
+        event = {"op": str(body.get("op"))[:64], "incarnation": str(body.get("incarnation"))[:16], "code": code}
+        tx.append(
+            "request_refused", {**event, "message": message[:500]}, run=helm.run, agent=str(body.get("agent"))[:64]
+        )
+
+    try:
+        helm.record(fn)
+    except LedgerError as error:
+        helm.log.error("refusal_not_recorded", error=str(error))

@@ -1,0 +1,314 @@
+"""Carries out the routing decisions: each is one transaction, or intent, act and confirmation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.crew.gating import run_gate
+from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.mending import fail_spawn
+from dogwatch.crew.tasks import (
+    ask_reviewer,
+    assign,
+    dispatch_text,
+    fail_task,
+    fill,
+    outputs_for,
+    release_agent,
+    rest,
+    return_or_fail,
+)
+from dogwatch.errors import DogwatchError
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import change, load, save
+from dogwatch.model import brief
+from dogwatch.model.codec import encode
+from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK
+from dogwatch.model.records import AgentRecord, CheckpointRecord, RunRecord, TaskRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy import route
+from dogwatch.world.tmux import ProbeFailedError
+
+
+def carry_out(helm: Helm, view: RunView, decision: route.Decision) -> bool:
+    """Does what was decided; True where the ledger has changed, so that it is worth deciding again."""
+    match decision:
+        case route.SpawnAgent():
+            return spawn_agent(helm, view, decision)
+        case route.BeginWork():
+            return begin_work(helm)
+        case route.OpenPhase():
+            return open_phase(helm, view, decision)
+        case route.SendTask():
+            return send_task(helm, view, decision)
+        case route.OfferTask():
+            return offer_task(helm, view, decision)
+        case route.JudgeReport():
+            return judge_report(helm, view, decision)
+        case route.FailTask():
+            return helm.record(lambda tx: fail_task(tx, view.tasks[decision.task], decision.reason))
+        case route.AskCheckpoint():
+            return ask_checkpoint(helm, view, decision)
+        case route.CloseCheckpoint():
+            return close_checkpoint(helm, view, decision)
+        case route.RunGate():
+            return run_gate(helm, view, decision)
+        case route.EndPhase():
+            return end_phase(helm, view, decision)
+        case route.VerifyDeliverable():
+            return verify_deliverable(helm, view, decision)
+        case route.EndRun():
+            return end_run(helm, decision.state, decision.cause)
+
+
+def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
+    """Intent, act, confirm. After a kill in between, the act finds what the last one has done."""
+    key = view.agents[decision.agent].key
+
+    def intend(tx: Tx) -> AgentRecord:
+        body = {"incarnation": decision.incarnation}
+        tx.append(
+            "agent_spawn_intended", body, f"spawn:{key}:{decision.incarnation}", run=helm.run, agent=decision.agent
+        )
+        return change(tx, AgentRecord, key, lambda a: replace(a, intended=a.intended or tx.now))
+
+    agent = helm.record(intend)
+    try:
+        spawned = helm.world.hands.spawn(view.run, view.plan, agent)
+    except ProbeFailedError as error:
+        helm.log.error("agent_spawn_unknown", agent=agent.agent, error=str(error))
+        return False
+    except DogwatchError as error:
+        reason = error.message
+        helm.log.error("agent_spawn_failed", agent=agent.agent, error=str(error))
+        return helm.record(lambda tx: fail_spawn(tx, view, agent, reason))
+
+    def confirm(tx: Tx) -> bool:
+        body = {
+            "incarnation": agent.incarnation,
+            "name": agent.name,
+            "role": agent.role,
+            "session": agent.session,
+            "process": encode(spawned.process),
+            "adopted": spawned.adopted,
+        }
+        tx.append("agent_spawned", body, f"spawned:{key}:{agent.incarnation}", run=helm.run, agent=agent.agent)
+        change(
+            tx,
+            AgentRecord,
+            key,
+            lambda a: replace(
+                a,
+                process=spawned.process,
+                pane=spawned.pane,
+                confirmed=tx.now,
+                state=AGENT.step(a.state, "WAITING"),
+            ),
+        )
+        return True
+
+    return helm.record(confirm)
+
+
+def begin_work(helm: Helm) -> bool:
+    def fn(tx: Tx) -> bool:
+        tx.append("run_started", {}, f"started:{helm.run}", run=helm.run)
+        change(
+            tx, RunRecord, f"run/{helm.run}", lambda r: replace(r, state=RUN.step(r.state, "RUNNING"), started=tx.now)
+        )
+        return True
+
+    return helm.record(fn)
+
+
+def open_phase(helm: Helm, view: RunView, decision: route.OpenPhase) -> bool:
+    phase = view.plan.phases[decision.phase]
+
+    def fn(tx: Tx) -> bool:
+        for dispatch in phase.dispatches:
+            holders = view.plan.holders(dispatch)
+            split = [(h,) for h in holders] if dispatch.address == "all" else [holders]
+            for group in split:
+                name = f"{dispatch.name}.{group[0]}" if len(split) > 1 else dispatch.name
+                task = TaskRecord(
+                    run=helm.run,
+                    task=name,
+                    dispatch=dispatch.name,
+                    phase=decision.phase,
+                    holders=group,
+                    text=dispatch.task,
+                    outputs=dispatch.outputs,
+                    risk=dispatch.risk,
+                    expect_s=dispatch.expect_s,
+                    attempts_max=dispatch.attempts,
+                )
+                if load(tx, TaskRecord, task.key) is None:
+                    save(tx, task)
+        for checkpoint in phase.checkpoints:
+            record = CheckpointRecord(run=helm.run, checkpoint=checkpoint.name, phase=decision.phase)
+            if load(tx, CheckpointRecord, record.key) is None:
+                save(tx, record)
+        body = {"phase": phase.name, "number": decision.phase + 1, "of": len(view.plan.phases)}
+        tx.append("phase_opened", body, f"phase:{helm.run}:{decision.phase}", run=helm.run)
+        return True
+
+    return helm.record(fn)
+
+
+def send_task(helm: Helm, view: RunView, decision: route.SendTask) -> bool:
+    task, agent = view.tasks[decision.task], view.agents[decision.agent]
+    outputs = outputs_for(view, task, agent)
+    marker = helm.world.eyes.marker(view.run.output, outputs)
+
+    def fn(tx: Tx) -> bool:
+        taken = assign(tx, view, task, agent, marker)
+        body = dispatch_text(view, taken, agent)
+        message = send(tx, agent, "dispatch", task.task, body, key=f"{task.task}:{taken.sends}")
+        event = {
+            "task": task.task,
+            "attempt": taken.attempt,
+            "incarnation": agent.incarnation,
+            "message": message.id,
+            "expect_s": task.expect_s,
+            "outputs": [output.path for output in outputs],
+        }
+        tx.append("task_dispatched", event, run=helm.run, agent=agent.agent)
+        return True
+
+    return helm.record(fn)
+
+
+def offer_task(helm: Helm, view: RunView, decision: route.OfferTask) -> bool:
+    task, agent = view.tasks[decision.task], view.agents[decision.agent]
+
+    def fn(tx: Tx) -> bool:
+        text = brief.offer(task.task, fill(task.text, view, agent))
+        message = send(tx, agent, "offer", task.task, text, key=task.task)
+        event = {"task": task.task, "message": message.id}
+        tx.append("task_offered", event, f"offer:{message.id}", run=helm.run, agent=agent.agent)
+        return True
+
+    return helm.record(fn)
+
+
+def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool:
+    """The bytes decide: an output that is missing, unchanged or too small returns the task, whatever was reported."""
+    task = view.tasks[decision.task]
+    reason = helm.world.eyes.unwritten(view.run.output, task.outputs, task.marker)
+
+    def fn(tx: Tx) -> bool:
+        if reason:
+            return return_or_fail(tx, task, reason)
+        done = save(tx, replace(task, state=TASK.step(task.state, "accepted"), finished=tx.now, note=""))
+        took_s = tx.now.since(done.dispatched) if done.dispatched else 0.0
+        event = {"task": task.task, "attempt": task.attempt, "rescued": task.rescued, "took_s": round(took_s, 3)}
+        tx.append("task_accepted", event, run=helm.run, agent=task.agent)
+        release_agent(tx, task)
+        _reach_milestones(tx, view, done)
+        return True
+
+    return helm.record(fn)
+
+
+def ask_checkpoint(helm: Helm, view: RunView, decision: route.AskCheckpoint) -> bool:
+    plan = route.checkpoint_plan(view, decision.checkpoint)
+    asked = [view.agents[name] for name in route.reviewers(view, plan)]
+
+    def fn(tx: Tx) -> bool:
+        record = view.checkpoints[plan.name]
+        save(tx, replace(record, state=CHECKPOINT.step(record.state, "asked"), round=decision.round))
+        for agent in asked:
+            ask_reviewer(tx, view, plan.name, decision.round, agent)
+        event = {"checkpoint": plan.name, "round": decision.round, "artifact": plan.artifact}
+        event["reviewers"] = [agent.agent for agent in asked]
+        tx.append("checkpoint_asked", event, f"ask:{record.key}:{decision.round}", run=helm.run)
+        return True
+
+    return helm.record(fn)
+
+
+def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint) -> bool:
+    plan = route.checkpoint_plan(view, decision.checkpoint)
+
+    def fn(tx: Tx) -> bool:
+        record = view.checkpoints[plan.name]
+        save(tx, replace(record, state=CHECKPOINT.step(record.state, decision.state)))
+        if decision.state == "revised":
+            for task in view.tasks.values():
+                if task.dispatch == plan.author and task.state == "accepted":
+                    note = f"{plan.name}: {decision.notes}"
+                    save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
+                    tx.append("task_returned", {"task": task.task, "note": note}, run=helm.run, agent=task.agent)
+        for name in route.reviewers(view, plan):
+            rest(tx, view.agents[name].key)
+        event = {"checkpoint": plan.name, "round": record.round, "state": decision.state, "notes": decision.notes}
+        tx.append("checkpoint_closed", event, f"close:{record.key}:{record.round}", run=helm.run)
+        return True
+
+    return helm.record(fn)
+
+
+def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:
+    """No phase ends without its artifacts: they are looked for once more, after the gates."""
+    phase = view.plan.phases[decision.phase]
+    for task in view.phase_tasks():
+        missing = helm.world.eyes.unwritten(view.run.output, task.outputs, {}) if task.state == "accepted" else ""
+        if missing:
+            return end_run(helm, "FAILED", f"phase {phase.name} cannot end: {missing} (task {task.task})")
+
+    def fn(tx: Tx) -> bool:
+        last = decision.phase + 1 == len(view.plan.phases)
+        tx.append("phase_ended", {"phase": phase.name}, f"phase-end:{helm.run}:{decision.phase}", run=helm.run)
+        change(
+            tx,
+            RunRecord,
+            view.run.key,
+            lambda r: replace(r, phase=decision.phase + 1, state=RUN.step(r.state, "REPORT") if last else r.state),
+        )
+        return True
+
+    return helm.record(fn)
+
+
+def verify_deliverable(helm: Helm, view: RunView, decision: route.VerifyDeliverable) -> bool:
+    """The run's last act: the deliverable is read, whatever anybody said about it."""
+    reason, digest = helm.world.eyes.failed_check(view.run.output, view.plan.deliverable)
+    if reason:
+        return end_run(helm, "FAILED", f"deliverable: {reason}" + (f"; {decision.partial}" if decision.partial else ""))
+    return end_run(helm, "PARTIAL" if decision.partial else "COMPLETED", decision.partial, digest)
+
+
+def end_run(helm: Helm, state: str, cause: str, sha256: str = "") -> bool:
+    """The run is over, with a named cause where it is not complete."""
+
+    def fn(tx: Tx) -> bool:
+        run = load(tx, RunRecord, f"run/{helm.run}")
+        if run is None or run.over:
+            return False
+        save(tx, replace(run, state=RUN.step(run.state, state), ended=tx.now, cause=cause, sha256=sha256))
+        tx.append("run_ended", {"state": state, "cause": cause, "sha256": sha256}, f"ended:{helm.run}", run=helm.run)
+        for document in tx.scan(f"agent/{helm.run}/"):
+            change(tx, AgentRecord, document.key, lambda a: _final(a, state, cause))
+        return True
+
+    return helm.record(fn)
+
+
+def _final(agent: AgentRecord, state: str, cause: str) -> AgentRecord:
+    if agent.state in AGENT.ends:
+        return agent
+    if state == "FAILED":
+        return replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=agent.cause or f"the run failed: {cause}")
+    handed_off = agent.state if agent.state == "HANDED_OFF" else AGENT.step(agent.state, "HANDED_OFF")
+    return replace(agent, state=AGENT.step(handed_off, "SUCCEEDED"))
+
+
+def _reach_milestones(tx: Tx, view: RunView, done: TaskRecord) -> None:
+    accepted = {**view.tasks, done.task: done}
+    for milestone in view.plan.milestones:
+        if done.dispatch not in milestone.after:
+            continue
+        needed = [task for task in accepted.values() if task.dispatch in milestone.after]
+        if {task.dispatch for task in needed} == set(milestone.after) and all(t.state == "accepted" for t in needed):
+            op_id = f"milestone:{view.run.run}:{milestone.name}"
+            tx.append("milestone_reached", {"milestone": milestone.name}, op_id, run=view.run.run)

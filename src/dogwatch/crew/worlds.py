@@ -1,0 +1,104 @@
+"""What a crew member's step may see and touch, as Protocols: the real machine has one set, a simulator another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from dogwatch.model.plan import ByteCheck, Gate, Output, Plan
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
+from dogwatch.model.view import RunView, Sight
+
+
+class Eyes(Protocol):
+    """Looking. Nothing here changes anything."""
+
+    def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
+        """What is seen of the agents now; with `screens`, what stands on them too."""
+
+    def life(self, process: ProcessId) -> str:
+        """alive, dead or unknown."""
+
+    def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
+        """What the outputs look like now."""
+
+    def unwritten(self, folder: str, outputs: Sequence[Output], before: Mapping[str, str]) -> str:
+        """Why the outputs do not count as written, or an empty text."""
+
+    def failed_check(self, folder: str, check: ByteCheck) -> tuple[str, str]:
+        """Why the bytes fail the check (empty: they pass), and their SHA-256."""
+
+    def watch(self, processes: Sequence[ProcessId]) -> None:
+        """From now on the loop wakes at once when one of these dies."""
+
+
+class SpawnResult(Protocol):
+    """A started agent."""
+
+    @property
+    def process(self) -> ProcessId: ...
+    @property
+    def pane(self) -> str: ...
+    @property
+    def adopted(self) -> bool: ...
+
+
+class CrewHands(Protocol):
+    """Starting and ending crew members."""
+
+    def start_crew(self, member: str, run: str = "") -> ProcessId: ...
+    def end_silent_crew(self, process: ProcessId) -> None: ...
+
+
+class Hands(CrewHands, Protocol):
+    """All that a captain may do."""
+
+    def prepare(self, run: RunRecord) -> None: ...
+    def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> SpawnResult: ...
+    def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool: ...
+    def press_enter(self, agent: AgentRecord) -> bool: ...
+    def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId: ...
+    def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None: ...
+    def clear(self, run: str) -> int: ...
+
+
+class Request(Protocol):
+    """A call at the door, to be answered once."""
+
+    @property
+    def body(self) -> Mapping[str, Any]: ...
+    def answer(self, body: Mapping[str, Any]) -> None: ...
+
+
+class Door(Protocol):
+    """The run's way in."""
+
+    def requests(self) -> Sequence[Request]: ...
+
+
+class WatchdogWorld(Protocol):
+    """A watchdog sees; it has no hands."""
+
+    @property
+    def eyes(self) -> Eyes: ...
+
+
+class DispatcherWorld(Protocol):
+    """A dispatcher sees and starts crew members."""
+
+    @property
+    def eyes(self) -> Eyes: ...
+    @property
+    def hands(self) -> CrewHands: ...
+
+
+class CaptainWorld(Protocol):
+    """A captain sees, acts and serves the door."""
+
+    @property
+    def eyes(self) -> Eyes: ...
+    @property
+    def hands(self) -> Hands: ...
+    @property
+    def door(self) -> Door: ...

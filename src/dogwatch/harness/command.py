@@ -1,0 +1,27 @@
+"""Any program as an agent: it is started, and its process is all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dogwatch.errors import UsageError
+from dogwatch.harness import Screen
+from dogwatch.model.plan import Role
+
+
+class Command:
+    """Runs `role.command`. Its screen is not understood and it has no hooks, so nothing is concluded from them."""
+
+    name = "command"
+    enter_delay_s = 0.2
+    hooks = False
+
+    def command(self, role: Role, *, python: str) -> tuple[str, ...]:
+        """The role's own command."""
+        if not role.command:
+            raise UsageError(f"the role {role.name} has no command", hint="give it `command: [program, argument, ...]`")
+        return role.command
+
+    def read(self, lines: Sequence[str], title: str = "") -> Screen:
+        """Always unknown."""
+        return Screen("unknown", None)

@@ -1,0 +1,80 @@
+"""Records in and out of the ledger: the one place that knows how a record becomes a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar, overload
+
+from dogwatch.errors import NotFoundError
+from dogwatch.ledger.api import Reader, Tx
+from dogwatch.model.codec import decode, encode
+from dogwatch.model.plan import Plan
+from dogwatch.model.records import (
+    AgentRecord,
+    CheckpointRecord,
+    CrewRecord,
+    GateRecord,
+    MessageRecord,
+    RunRecord,
+    TaskRecord,
+)
+from dogwatch.model.view import RunView
+
+
+class Record(Protocol):
+    """Anything with a key."""
+
+    @property
+    def key(self) -> str: ...
+
+
+R = TypeVar("R", bound=Record)
+
+
+@overload
+def load(reader: Reader, kind: type[R], key: str) -> R | None: ...
+@overload
+def load(reader: Reader, kind: type[Plan], key: str) -> Plan | None: ...
+def load(reader: Reader, kind: type, key: str) -> object:
+    """The record of `kind` under `key`, or None."""
+    document = reader.get(key)
+    return decode(kind, document.body) if document else None
+
+
+def load_all(reader: Reader, kind: type[R], prefix: str) -> list[R]:
+    """All records of `kind` whose key begins with `prefix`, ordered by key."""
+    return [decode(kind, document.body) for document in reader.scan(prefix)]
+
+
+def save(tx: Tx, record: R) -> R:
+    """Writes the record and returns it."""
+    tx.put(record.key, encode(record))
+    return record
+
+
+def change(tx: Tx, kind: type[R], key: str, fn: Callable[[R], R]) -> R:
+    """Reads a record, changes it with `fn` and writes it, all as of this transaction."""
+    document = tx.get(key)
+    if document is None:
+        raise NotFoundError(f"there is no {key} in the ledger", hint="dogwatch status lists what there is")
+    record = fn(decode(kind, document.body))
+    tx.put(record.key, encode(record), document.revision)
+    return record
+
+
+def load_run(reader: Reader, run: str) -> RunView:
+    """Everything the ledger keeps of a run."""
+    record = load(reader, RunRecord, f"run/{run}")
+    plan = load(reader, Plan, f"plan/{run}")
+    if record is None or plan is None:
+        raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists all runs")
+    return RunView(
+        plan=plan,
+        run=record,
+        agents={r.agent: r for r in load_all(reader, AgentRecord, f"agent/{run}/")},
+        tasks={r.task: r for r in load_all(reader, TaskRecord, f"task/{run}/")},
+        checkpoints={r.checkpoint: r for r in load_all(reader, CheckpointRecord, f"checkpoint/{run}/")},
+        messages={r.id: r for r in load_all(reader, MessageRecord, f"message/{run}/")},
+        gates={(r.phase, r.gate): r for r in load_all(reader, GateRecord, f"gate/{run}/")},
+        crew={r.member: r for r in load_all(reader, CrewRecord, f"crew/{run}/")},
+    )

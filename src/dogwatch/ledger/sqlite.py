@@ -1,0 +1,167 @@
+"""The ledger in one SQLite file, for all processes of one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from dogwatch.errors import LedgerCorruptError, LedgerError, UsageError
+from dogwatch.ledger import sqlite_errors
+from dogwatch.ledger.api import START, Clock, Event, Reader, Tx
+from dogwatch.ledger.doorbell import Doorbell
+from dogwatch.ledger.sqlite_file import open_connection
+from dogwatch.ledger.sqlite_reader import SqliteReader
+from dogwatch.ledger.sqlite_tx import SqliteTx
+from dogwatch.ledger.writer_queue import WriterQueue
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX = 5
+QUEUE_WAIT_S_MAX = 2.0
+POLL_S = 0.25
+CURSOR_DIGITS_MAX = 18
+
+
+class SqliteStore:
+    """An open SQLite ledger; to be used by one thread.
+
+    Beside the file `PATH` there are SQLite's own `PATH-wal` and `PATH-shm`, the writers' queue `PATH.queue` and
+    `PATH.lock`, and the doorbells in `PATH.bells/`.
+    """
+
+    def __init__(self, path: str, clock: Clock, *, lock_wait_s: float = 30.0) -> None:
+        self._path = os.path.abspath(path)
+        self._clock = clock
+        self._queue_wait_s = min(QUEUE_WAIT_S_MAX, lock_wait_s)
+        self._queue = WriterQueue(self._path)
+        self._bell = Doorbell(self._path + ".bells")
+        self._damage: LedgerCorruptError | None = None
+        self._version_seen = -1
+        try:
+            self._connection = open_connection(self._path, self._turn, lock_wait_s)
+        except BaseException:
+            self._queue.close()
+            raise
+
+    def run(self, fn: Callable[[Tx], T]) -> T:
+        """`fn` in one durable transaction, again from the start where another writer was in the way."""
+        if self._damage is not None:
+            raise self._damage
+        changes = self._connection.total_changes
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            with self._turn():
+                self._begin("BEGIN IMMEDIATE")
+                tx = SqliteTx(self._connection, self._path, self._clock.now())
+                try:
+                    result = fn(tx)
+                    self._commit(tx)
+                    break
+                except BaseException:
+                    self._end(tx)
+                    if attempt == ATTEMPTS_MAX or tx.cause is None or not sqlite_errors.is_busy(tx.cause):
+                        raise
+        if self._connection.total_changes != changes:
+            self._bell.ring()
+        return result
+
+    def read(self, fn: Callable[[Reader], T]) -> T:
+        """`fn` on one snapshot; never waits for writers."""
+        return self._read(fn)
+
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+        """Up to `n` events after `cursor` in the order of their commits.
+
+        Writers take turns, so the sequence number grows in the order of the commits.
+        """
+        if cursor != START and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= CURSOR_DIGITS_MAX):
+            raise UsageError(f"{cursor!r} is no cursor of this ledger", hint="begin again at the start")
+        return self._read(lambda reader: reader.after(int(cursor or 0), n, run))
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for the doorbell, and polls for the commits of whoever rings none."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            rung = self._bell.wait(min(left, POLL_S))
+            # Asked for in any case, so that a commit that has rung is not found a second time by polling.
+            if self._has_moved() or rung:
+                return True
+            if left <= 0:
+                return False
+
+    def fileno(self) -> int:
+        """The doorbell as a file descriptor for `selectors`."""
+        return self._bell.fileno()
+
+    def close(self) -> None:
+        """Lets go of everything. Closing twice is no error."""
+        self._bell.close()
+        self._queue.close()
+        self._connection.close()
+
+    def _has_moved(self) -> bool:
+        """Whether another connection has committed since the last look, or nobody has looked yet."""
+        before = self._version_seen
+        try:
+            (self._version_seen,) = self._connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        return before != self._version_seen
+
+    def _read(self, fn: Callable[[SqliteReader], T]) -> T:
+        self._begin("BEGIN")
+        reader = SqliteReader(self._connection, self._path, self._clock.now())
+        try:
+            return fn(reader)
+        finally:
+            self._end(reader)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._queue.enter(self._queue_wait_s)
+        try:
+            yield
+        finally:
+            self._queue.leave()
+
+    def _begin(self, statement: str) -> None:
+        if self._connection.in_transaction:
+            raise LedgerError(
+                "a transaction of this store is open already", hint="use the one that the function was given"
+            )
+        try:
+            self._connection.execute(statement)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def _commit(self, tx: SqliteTx) -> None:
+        if tx.spoiled is not None:
+            raise tx.spoiled
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            tx.cause = error
+            raise self._translated(error) from error
+        tx.spoiled = LedgerError("this transaction is over")
+
+    def _end(self, reader: SqliteReader) -> None:
+        """Leaves nothing open, whatever happened; SQLite may have rolled back by itself."""
+        if isinstance(reader.spoiled, LedgerCorruptError):
+            self._damage = reader.spoiled
+        reader.spoiled = LedgerError("this transaction is over")
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                raise self._translated(error) from error
+
+    def _translated(self, error: sqlite3.Error) -> LedgerError:
+        translated = sqlite_errors.translate(error, self._path)
+        if isinstance(translated, LedgerCorruptError):
+            # Writing into a damaged file can only spread the damage.
+            self._damage = translated
+        return translated

@@ -1,0 +1,201 @@
+"""What the ledger keeps of a run: one frozen record for each thing, under one key.
+
+Only the captain that holds the run's lease writes them; everybody may read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Output
+from dogwatch.model.process import ProcessId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run: where it stands, where its files are, and how it ended."""
+
+    run: str
+    spec: str
+    project: str
+    output: str
+    created: Moment
+    state: str = RUN.first
+    phase: int = 0
+    sensitive: bool = False
+    deadline_s: float = 86400.0
+    started: Moment | None = None
+    ended: Moment | None = None
+    cause: str = ""
+    sha256: str = ""
+    cleared: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"run/{self.run}"
+
+    @property
+    def over(self) -> bool:
+        return self.state in RUN.ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRecord:
+    """A holder of a role: its current incarnation, that incarnation's process, and its past.
+
+    `intended` without `process` is a spawn under way; both make the spawn registry's entry.
+    """
+
+    run: str
+    agent: str
+    role: str
+    state: str = AGENT.first
+    health: str = HEALTH.first
+    incarnation: int = 0
+    name: str = ""
+    intended: Moment | None = None
+    process: ProcessId | None = None
+    pane: str = ""
+    confirmed: Moment | None = None
+    nudges: int = 0
+    restarts: tuple[Moment, ...] = ()
+    not_before: Moment | None = None
+    cause: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"agent/{self.run}/{self.agent}"
+
+    @property
+    def session(self) -> str:
+        return f"{self.run}-{self.agent}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """The unit of work. `agent` is its holder, empty while any of `holders` may claim it.
+
+    `marker` is what the expected outputs looked like when the task was dispatched: an output counts as written only
+    where it looks different now, so that neither an old file nor a step of the wall clock can pass for a result.
+    """
+
+    run: str
+    task: str
+    dispatch: str
+    phase: int
+    holders: tuple[str, ...]
+    text: str
+    outputs: tuple[Output, ...] = ()
+    risk: str = "normal"
+    expect_s: float = 1800.0
+    attempts_max: int = 2
+    state: str = TASK.first
+    agent: str = ""
+    incarnation: int = 0
+    attempt: int = 0
+    sends: int = 0
+    dispatched: Moment | None = None
+    delivered: Moment | None = None
+    finished: Moment | None = None
+    marker: Mapping[str, str] = field(default_factory=dict)
+    rescued: bool = False
+    note: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"task/{self.run}/{self.task}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a reviewer said of an artifact, in which round."""
+
+    approve: bool
+    note: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecord:
+    """A review under way or done."""
+
+    run: str
+    checkpoint: str
+    phase: int
+    state: str = CHECKPOINT.first
+    round: int = 0
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return f"checkpoint/{self.run}/{self.checkpoint}"
+
+    def has_voted(self, agent: str) -> bool:
+        """Whether the agent's verdict of the current round is there."""
+        verdict = self.verdicts.get(agent)
+        return verdict is not None and verdict.round == self.round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """A message to an agent. `step` is how far the typing of it has come: pasting, pasted, entering, entered.
+
+    `incarnation` is the one it is addressed to; a message for an earlier one is never delivered to a later.
+    """
+
+    run: str
+    id: str
+    to: str
+    sender: str
+    kind: str
+    subject: str
+    body: str
+    queued: Moment
+    incarnation: int
+    state: str = MESSAGE.first
+    step: str = ""
+    step_at: Moment | None = None
+    tries: int = 0
+    delivered: Moment | None = None
+    read: Moment | None = None
+    acknowledged: Moment | None = None
+
+    @property
+    def key(self) -> str:
+        return f"message/{self.run}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRecord:
+    """A gate's latest attempt: intended, then passed or failed."""
+
+    run: str
+    phase: int
+    gate: str
+    state: str = "intended"
+    attempt: int = 1
+    process: ProcessId | None = None
+    exit_code: int | None = None
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"gate/{self.run}/{self.phase}/{self.gate}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrewRecord:
+    """One of dogwatch's own processes: which one it is now, and since when. `run` is empty for the dispatcher."""
+
+    member: str
+    run: str
+    process: ProcessId
+    started: Moment
+    starts: int = 1
+
+    @property
+    def key(self) -> str:
+        return f"crew/{self.run}/{self.member}"

@@ -1,0 +1,1 @@
+"""What to decide: pure functions from snapshots to decisions. No input or output, no clock."""

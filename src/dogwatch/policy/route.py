@@ -1,0 +1,282 @@
+"""What a run needs next, from what the ledger says of it: the captain's routing, as values.
+
+`decide` looks at one snapshot and returns everything that can be done now. Each decision is safe to make again: the
+captain checks it against the ledger once more in the transaction that records it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dogwatch.model.lifecycle import CHECKPOINT
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Checkpoint, Dispatch, Phase
+from dogwatch.model.records import AgentRecord, TaskRecord
+from dogwatch.model.view import RunView
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnAgent:
+    """The agent's current incarnation is to be started."""
+
+    agent: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginWork:
+    """All agents are there: SPAWN becomes RUNNING."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPhase:
+    """The phase's tasks and checkpoints get their records."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendTask:
+    """The task goes to this agent with its marker."""
+
+    task: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferTask:
+    """The task is offered to this agent; whoever claims it first has it."""
+
+    task: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReport:
+    """The task was reported: its outputs are to be read."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailTask:
+    """The task cannot be done any more."""
+
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskCheckpoint:
+    """The reviewers are asked for the next round."""
+
+    checkpoint: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCheckpoint:
+    """The round is over: approved, revised (the author's tasks are returned with the notes), failed or skipped."""
+
+    checkpoint: str
+    state: str
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunGate:
+    """The gate is to be run."""
+
+    phase: int
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndPhase:
+    """Everything of the phase is done and gated; the next one may begin."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyDeliverable:
+    """All phases are done: the deliverable is to be read."""
+
+    partial: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """The run is over."""
+
+    state: str
+    cause: str
+
+
+Decision = (
+    SpawnAgent
+    | BeginWork
+    | OpenPhase
+    | SendTask
+    | OfferTask
+    | JudgeReport
+    | FailTask
+    | AskCheckpoint
+    | CloseCheckpoint
+    | RunGate
+    | EndPhase
+    | VerifyDeliverable
+    | EndRun
+)
+
+
+def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
+    """Everything that can be done now."""
+    if view.run.over:
+        return ()
+    began = view.run.started or view.run.created
+    if now.since(began) > view.plan.limits.deadline_s:
+        return (EndRun("FAILED", f"deadline: not finished within {view.plan.limits.deadline_s:g} s"),)
+    failed = [task for task in view.tasks.values() if task.state == "failed"]
+    if failed and view.plan.on_task_failure == "fail":
+        return (EndRun("FAILED", f"task {failed[0].task} failed: {failed[0].note}"),)
+    staffing = _staff(view, now)
+    if view.run.state == "SPAWN":
+        ready = not staffing and all(agent.confirmed or agent.state == "ERROR" for agent in view.agents.values())
+        return (BeginWork(),) if ready else staffing
+    if view.run.state == "RUNNING":
+        return staffing + _work(view)
+    return (VerifyDeliverable(", ".join(f"task {task.task} failed: {task.note}" for task in failed)),)
+
+
+def _staff(view: RunView, now: Moment) -> tuple[Decision, ...]:
+    return tuple(SpawnAgent(a.agent, a.incarnation) for a in view.agents.values() if _needs_spawn(a, now))
+
+
+def _needs_spawn(agent: AgentRecord, now: Moment) -> bool:
+    if agent.state == "ERROR" or agent.process is not None:
+        return False
+    # Within one boot the backoff holds; after a reboot there is nothing to wait for.
+    waiting = agent.not_before and agent.not_before.boot == now.boot and agent.not_before.mono > now.mono
+    return not waiting
+
+
+def _work(view: RunView) -> tuple[Decision, ...]:
+    phase = view.phase
+    if phase is None:
+        return ()
+    tasks = view.phase_tasks()
+    if {task.dispatch for task in tasks} != {dispatch.name for dispatch in phase.dispatches}:
+        return (OpenPhase(view.run.phase),)
+    found: list[Decision] = []
+    free = _free_agents(view)
+    for task in tasks:
+        found += _task(view, task, free)
+    if any(task.state not in ("accepted", "failed") for task in tasks):
+        return tuple(found)
+    found += [d for checkpoint in phase.checkpoints for d in _review(view, checkpoint)]
+    if any(view.checkpoints[c.name].state not in CHECKPOINT.ends for c in phase.checkpoints):
+        return tuple(found)
+    return tuple(found) or _close(view, phase)
+
+
+def _free_agents(view: RunView) -> set[str]:
+    """Agents that live and neither hold a task nor have a task or review on its way to them."""
+    busy = {task.agent for task in view.tasks.values() if task.state in ("claimed", "reported")}
+    for message in view.messages.values():
+        if message.kind == "offer" and message.state == "queued":
+            busy.add(message.to)
+    for checkpoint in view.checkpoints.values():
+        if checkpoint.state == "asked":
+            plan = checkpoint_plan(view, checkpoint.checkpoint)
+            busy |= {agent for agent in reviewers(view, plan) if not checkpoint.has_voted(agent)}
+    return {a.agent for a in view.agents.values() if a.confirmed and a.agent not in busy}
+
+
+def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
+    if task.state == "reported":
+        return [JudgeReport(task.task)]
+    if task.state not in ("pending", "returned"):
+        return []
+    dispatch = dispatch_of(view, task)
+    earlier = [other for other in view.tasks.values() if other.dispatch in dispatch.after]
+    broken = [other for other in earlier if other.state == "failed"]
+    if broken:
+        return [FailTask(task.task, f"it needs {broken[0].task}, which failed")]
+    lost = [
+        view.agents[agent] for agent in task.holders if agent in view.agents and view.agents[agent].state == "ERROR"
+    ]
+    if len(lost) == len(task.holders):
+        return [FailTask(task.task, lost[0].cause)]
+    if any(other.state != "accepted" for other in earlier):
+        return []
+    candidates = [agent for agent in task.holders if agent in free]
+    if task.state == "pending" and len(task.holders) > 1:
+        asked = {
+            m.to
+            for m in view.messages.values()
+            if m.kind == "offer" and m.subject == task.task and m.incarnation == view.agents[m.to].incarnation
+        }
+        return [OfferTask(task.task, agent) for agent in candidates if agent not in asked]
+    if task.agent in candidates:
+        candidates = [task.agent]
+    if not candidates:
+        return []
+    free.discard(candidates[0])
+    return [SendTask(task.task, candidates[0])]
+
+
+def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
+    record = view.checkpoints[plan.name]
+    authored = [task for task in view.tasks.values() if task.dispatch == plan.author]
+    if record.state in CHECKPOINT.ends:
+        return []
+    if any(task.state == "failed" for task in authored):
+        return [CloseCheckpoint(plan.name, "skipped", f"{plan.author} failed")]
+    if record.state in ("open", "revised"):
+        return [AskCheckpoint(plan.name, record.round + 1)]
+    asked = reviewers(view, plan)
+    verdicts = [record.verdicts[agent] for agent in asked if record.has_voted(agent)]
+    lost = [agent for agent in asked if view.agents[agent].state == "ERROR" and not record.has_voted(agent)]
+    if lost:
+        return [CloseCheckpoint(plan.name, "failed", f"reviewer {lost[0]} is lost: {view.agents[lost[0]].cause}")]
+    if len(verdicts) < len(asked):
+        return []
+    notes = "; ".join(v.note for v in verdicts if not v.approve and v.note)
+    if all(verdict.approve for verdict in verdicts):
+        return [CloseCheckpoint(plan.name, "approved")]
+    if record.round >= plan.rounds_max:
+        return [CloseCheckpoint(plan.name, "failed", f"not approved in {record.round} rounds: {notes}")]
+    return [CloseCheckpoint(plan.name, "revised", notes or "please revise")]
+
+
+def _close(view: RunView, phase: Phase) -> tuple[Decision, ...]:
+    for checkpoint in phase.checkpoints:
+        if view.checkpoints[checkpoint.name].state == "failed":
+            return (EndRun("FAILED", f"checkpoint {checkpoint.name} failed"),)
+    for gate in phase.gates:
+        record = view.gates.get((view.run.phase, gate.name))
+        if record is None or record.state == "intended":
+            return (RunGate(view.run.phase, gate.name),)
+        if record.state == "failed":
+            return (EndRun("FAILED", f"gate {gate.name} failed: {record.reason}"),)
+    return (EndPhase(view.run.phase),)
+
+
+def reviewers(view: RunView, plan: Checkpoint) -> tuple[str, ...]:
+    """The agents behind the reviewers' names: a role stands for all its holders."""
+    found: list[str] = []
+    for name in plan.reviewers:
+        role = next((role for role in view.plan.roles if role.name == name), None)
+        found += [agent for agent in (role.agents() if role else (name,)) if agent not in found]
+    return tuple(found)
+
+
+def dispatch_of(view: RunView, task: TaskRecord) -> Dispatch:
+    """The dispatch that the task comes from."""
+    return next(d for d in view.plan.phases[task.phase].dispatches if d.name == task.dispatch)
+
+
+def checkpoint_plan(view: RunView, name: str) -> Checkpoint:
+    """The checkpoint of that name as the pipeline file has it."""
+    return next(c for phase in view.plan.phases for c in phase.checkpoints if c.name == name)

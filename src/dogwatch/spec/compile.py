@@ -1,0 +1,98 @@
+"""From a checked file to the Plan that the captain executes: addresses taken apart, paths absolute, names resolved."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from dogwatch.model import plan
+from dogwatch.spec import schema
+from dogwatch.spec.paths import Files, script_path
+from dogwatch.spec.rules import agents_of
+from dogwatch.spec.survey import Survey
+
+
+def compile_plan(pipeline: schema.Pipeline, found: Survey, folder: str) -> plan.Plan:
+    """The Plan of a file in which no problem was found; `folder` is the file's own."""
+    files = Files(found)
+    return plan.Plan(
+        name=pipeline.name,
+        roles=tuple(_role(name, role, folder) for name, role in pipeline.roles.items()),
+        phases=tuple(_phase(index, phase, files) for index, phase in enumerate(pipeline.phases)),
+        deliverable=_byte_check(pipeline.deliverable),
+        milestones=tuple(
+            plan.Milestone(name=name, after=tuple(milestone.after)) for name, milestone in pipeline.milestones.items()
+        ),
+        on_task_failure=pipeline.on_task_failure,
+        sensitive=pipeline.sensitive,
+        limits=plan.Limits(**pipeline.limits.model_dump()),
+    )
+
+
+def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
+    return plan.Role(
+        name=name,
+        harness=role.harness,
+        command=tuple(role.command),
+        script=script_path(folder, role.script) if role.script else "",
+        prompt=role.prompt,
+        capabilities=tuple(role.capabilities),
+        permissions=tuple(role.permissions),
+        environment=dict(role.environment),
+        count=role.count,
+    )
+
+
+def _phase(index: int, phase: schema.Phase, files: Files) -> plan.Phase:
+    entries = {entry.name: entry for entry in files.found.dispatches}
+    return plan.Phase(
+        name=phase.name,
+        dispatches=tuple(
+            plan.Dispatch(
+                name=item.name,
+                to=entries[item.name].target,
+                address=cast(plan.Address, entries[item.name].address),
+                task=item.task,
+                outputs=tuple(plan.Output(**output.model_dump()) for output in item.outputs),
+                risk=item.risk,
+                expect_s=item.expect_s,
+                after=tuple(item.after),
+                attempts=item.attempts,
+            )
+            for item in phase.dispatches
+        ),
+        checkpoints=tuple(_checkpoint(index, item, files) for item in phase.checkpoints),
+        gates=tuple(
+            plan.Gate(
+                name=item.name,
+                command=tuple(item.command),
+                checks=tuple(_byte_check(check) for check in item.checks),
+                timeout_s=item.timeout_s,
+            )
+            for item in phase.gates
+        ),
+    )
+
+
+def _checkpoint(index: int, item: schema.Checkpoint, files: Files) -> plan.Checkpoint:
+    author = files.author(item.artifact, index)
+    return plan.Checkpoint(
+        name=item.name,
+        artifact=item.artifact,
+        author=author.name if author else "",
+        reviewers=tuple(agent for name in item.reviewers for agent in agents_of(files.found, name)),
+        question=item.question,
+        rounds_max=item.rounds_max,
+    )
+
+
+def _byte_check(check: schema.ByteCheck) -> plan.ByteCheck:
+    return plan.ByteCheck(
+        path=check.path,
+        min_bytes=check.min_bytes,
+        max_bytes=check.max_bytes,
+        contains=tuple(check.contains),
+        lacks=tuple(check.lacks),
+        matches=check.matches,
+        json=check.json_,
+        sha256=check.sha256 or "",
+    )

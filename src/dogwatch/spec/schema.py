@@ -1,0 +1,279 @@
+"""The form of a pipeline file: every key with its type, its bounds and its meaning.
+
+The JSON Schema and the reference page are made from these models, so each description is written for users.
+What needs more than one key to decide (who may review, which names exist) is in `rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
+
+from dogwatch.model import plan
+
+NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+KIND = r"^[a-z][a-z_-]{0,31}$"
+SHA256 = r"^[0-9a-f]{64}$"
+NON_BLANK = r"\S"
+
+PATTERN_MEANINGS = {
+    NAME: "a lower-case letter, then at most 31 lower-case letters, digits, '-' or '_'",
+    VARIABLE: "a letter or '_', then letters, digits or '_'",
+    KIND: "a lower-case letter, then at most 31 lower-case letters, '-' or '_'",
+    SHA256: "64 hexadecimal digits in lower case",
+    NON_BLANK: "more than blanks",
+}
+
+PHASES_MAX = 50
+AGENTS_MAX = 200
+DAY_S = 86400.0
+
+Name = Annotated[str, StringConstraints(pattern=NAME)]
+VariableName = Annotated[str, StringConstraints(pattern=VARIABLE)]
+Text = Annotated[str, StringConstraints(max_length=65536)]
+Required = Annotated[str, StringConstraints(pattern=NON_BLANK, max_length=65536)]
+Word = Annotated[str, StringConstraints(pattern=NON_BLANK, max_length=1024)]
+FilePath = Annotated[str, StringConstraints(pattern=NON_BLANK, max_length=240)]
+Value = Annotated[Text, WithJsonSchema({"type": ["string", "number", "boolean"], "maxLength": 65536})]
+Seconds = Annotated[float, Field(gt=0, le=30 * DAY_S)]
+Bytes = Annotated[int, Field(ge=0, le=2**40)]
+
+_LIMITS = plan.Limits()
+
+
+class Part(BaseModel):
+    """What all parts of the file have in common: no unknown keys, no conversion between types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Output(Part):
+    """A file that a task must write. Where the path is all there is to say, the path alone will do."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: _or_path_alone(schema))
+
+    path: FilePath = Field(
+        description="Where, relative to the run's output folder. `{agent}`, `{role}` and `{run}` are filled in."
+    )
+    kind: Annotated[str, StringConstraints(pattern=KIND)] = Field(
+        "file", description="What it is, for progress and reports: `doc`, `chart`, `data`, ..."
+    )
+    min_bytes: Bytes = Field(1, description="The file counts as written once it has this many bytes.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+
+class ByteCheck(Part):
+    """What must be true of a file's bytes. All conditions that are given must hold."""
+
+    path: FilePath = Field(description="The file, relative to the run's output folder.")
+    min_bytes: Bytes = Field(1, description="It has at least this many bytes.")
+    max_bytes: Bytes | None = Field(None, description="It has at most this many bytes.")
+    contains: list[Required] = Field([], max_length=100, description="Each of these texts occurs in it.")
+    lacks: list[Required] = Field([], max_length=100, description="None of these texts occurs in it.")
+    matches: Text = Field("", description="This regular expression (Python's) is found in it.")
+    json_: bool = Field(False, alias="json", description="It is valid JSON.")
+    sha256: Annotated[str, StringConstraints(pattern=SHA256)] | None = Field(
+        None, description="The SHA-256 digest of its bytes."
+    )
+
+
+class Role(Part):
+    """A kind of agent: how it is started and what it may do."""
+
+    harness: Literal["scripted", "command"] = Field(
+        description="How the agent is driven: `scripted` plays a scenario file and needs no model, `command` starts"
+        " any program."
+    )
+    script: FilePath | None = Field(
+        None, description="For `scripted`: the scenario file, relative to the pipeline file. It must exist."
+    )
+    command: list[Required] = Field(
+        [],
+        max_length=1000,
+        description="For `command`: the program and its arguments. `${here}` is the pipeline file's folder.",
+    )
+    prompt: Text = Field("", description="What every holder of the role is told once, at its start.")
+    capabilities: list[Name] = Field(
+        [], max_length=50, description="What its holders are trusted with, by name, such as `write`."
+    )
+    permissions: list[Word] = Field(
+        [], max_length=200, description="Tool permissions in the agent CLI's own notation, such as `Bash(git *)`."
+    )
+    environment: dict[VariableName, Text] = Field(
+        {}, max_length=200, description="Environment variables for its holders. Names with `DOGWATCH_` are reserved."
+    )
+    count: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="How many agents hold the role. With 1 the agent has the role's name, with more they are"
+        " numbered: `auditor-1`, `auditor-2`, ...",
+    )
+
+
+class Dispatch(Part):
+    """An order of the captain: to whom, what, which files must come of it, and how long it should take."""
+
+    name: Name = Field(description="Its name, unique in the whole file.")
+    to: Annotated[str, StringConstraints(pattern=NON_BLANK, max_length=80)] = Field(
+        description="A role with one holder (`writer`), a numbered agent (`auditor-2`), `all auditor` (each holder"
+        " does it) or `any auditor` (the first to claim it does it)."
+    )
+    task: Required = Field(
+        description="What to do, in plain words. `{agent}`, `{role}` and `{run}` are filled in for each agent."
+    )
+    outputs: list[Output] = Field([], max_length=200, description="The files that must come of it.")
+    risk: Literal["normal", "high", "critical"] = Field(
+        "normal", description="The higher, the longer a claim on the task stands without a sign of life."
+    )
+    expect_s: Seconds = Field(
+        1800.0, description="How long it should take. At one and a half times that it is overdue, and somebody is told."
+    )
+    after: list[Name] = Field(
+        [], max_length=200, description="Dispatches of this or an earlier phase that must be accepted first."
+    )
+    attempts: int = Field(
+        2, ge=1, le=20, description="How often it may be tried before it has failed; `on_task_failure` decides then."
+    )
+
+
+class Checkpoint(Part):
+    """A review of an artifact by agents that did not write it: APPROVE, or REVISE with a note to the author."""
+
+    name: Name = Field(description="Its name, unique among all checkpoints.")
+    artifact: FilePath = Field(
+        description="The file to review: an output of a dispatch of this or an earlier phase. Its holder is the author."
+    )
+    reviewers: list[Name] = Field(
+        min_length=1,
+        max_length=50,
+        description="Who reviews it: roles (all of their holders) or agents. All must approve. The author may not.",
+    )
+    question: Text = Field("", description="What they shall judge. `{agent}`, `{role}` and `{run}` are filled in.")
+    rounds_max: int = Field(3, ge=1, le=20, description="After this many rounds without approval the run has failed.")
+
+
+class Gate(Part):
+    """A check that blocks: the next phase comes only when it passes. It has either a command or byte checks."""
+
+    name: Name = Field(description="Its name, unique in its phase.")
+    command: list[Required] = Field(
+        [],
+        max_length=1000,
+        description="A program and its arguments, run in the run's output folder; it passes with exit code 0. A"
+        " program that is missing has failed.",
+    )
+    checks: list[ByteCheck] = Field([], max_length=200, description="Byte checks; it passes when all of them hold.")
+    timeout_s: Seconds = Field(600.0, description="A command that takes longer is stopped, and the gate has failed.")
+
+
+class Phase(Part):
+    """Dispatches that belong together, then their checkpoints, then the gates; only then comes the next phase."""
+
+    name: Name = Field(description="Its name, unique among the phases.")
+    dispatches: list[Dispatch] = Field(
+        [], max_length=500, description="The orders of this phase. They run side by side unless `after` says otherwise."
+    )
+    checkpoints: list[Checkpoint] = Field([], max_length=100, description="The reviews that follow the dispatches.")
+    gates: list[Gate] = Field([], max_length=100, description="The checks at the end of the phase, in this order.")
+
+
+class Milestone(Part):
+    """A name for the moment when all of these dispatches are accepted."""
+
+    after: list[Name] = Field(min_length=1, max_length=200, description="The dispatches that make it up.")
+
+
+class Limits(Part):
+    """Thresholds and caps. All are optional; the defaults suit agents that work for hours."""
+
+    startup_s: Seconds = Field(_LIMITS.startup_s, description="How long an agent may take to come to its prompt.")
+    sweep_s: Annotated[float, Field(ge=0.05, le=3600)] = Field(
+        _LIMITS.sweep_s, description="How often all agents are looked at. That one has exited is noticed at once."
+    )
+    nudge_s: Seconds = Field(
+        _LIMITS.nudge_s, description="An agent at its prompt with unfinished work is nudged after this much silence."
+    )
+    peek_s: Seconds = Field(
+        _LIMITS.peek_s,
+        description="With all outputs written, this much silence means that only the report was lost: the work counts.",
+    )
+    nudges_max: int = Field(
+        _LIMITS.nudges_max, ge=0, le=100, description="Nudges without effect before the agent is restarted."
+    )
+    restarts_max: int = Field(
+        _LIMITS.restarts_max,
+        ge=0,
+        le=100,
+        description="Restarts of an agent within `restart_period_s` before it is given up.",
+    )
+    restart_period_s: Seconds = Field(_LIMITS.restart_period_s, description="The time over which restarts are counted.")
+    restart_backoff_s: Annotated[float, Field(ge=0, le=3600)] = Field(
+        _LIMITS.restart_backoff_s, description="The wait before the first restart; it doubles with each further one."
+    )
+    receipt_s: Seconds = Field(
+        _LIMITS.receipt_s, description="A message must be seen by the agent's client this long after it was typed."
+    )
+    deadline_s: Seconds = Field(_LIMITS.deadline_s, description="The whole run must end within this time.")
+
+
+class Pipeline(Part):
+    """A pipeline: roles, and the phases in which they work."""
+
+    name: Name = Field(description="The pipeline's name; runs are named after it.")
+    sensitive: bool = Field(False, description="Whether texts of tasks and messages are kept out of logs and reports.")
+    vars: dict[VariableName, Value] = Field(
+        {},
+        max_length=200,
+        description="Variables with their defaults. `${name}` in any text of the file stands for the value, `$${` for"
+        " `${` itself; `--set name=value` sets another value for one run.",
+    )
+    limits: Limits = Field(Limits.model_validate({}), description="Thresholds and caps.")
+    on_task_failure: Literal["fail", "partial"] = Field(
+        "fail",
+        description="When a task has used up its attempts: `fail` ends the run, `partial` goes on with what does not"
+        " depend on it and says so in the end.",
+    )
+    roles: dict[Name, Role] = Field(min_length=1, max_length=AGENTS_MAX, description="The roles, by name.")
+    phases: list[Phase] = Field(
+        min_length=1, max_length=PHASES_MAX, description="The phases, one after another in this order."
+    )
+    milestones: dict[Name, Milestone] = Field({}, max_length=200, description="Names for moments of progress.")
+    deliverable: ByteCheck = Field(
+        description="What the run is for: an output of one of its dispatches, checked once more at the end."
+    )
+
+
+def _or_path_alone(schema: dict[str, Any]) -> None:
+    long_form = {key: schema.pop(key) for key in ("properties", "required", "additionalProperties", "type")}
+    short_form = {"type": "string", "pattern": NON_BLANK, "maxLength": 240}
+    schema["anyOf"] = [short_form, long_form]
+
+
+def json_schema() -> dict[str, Any]:
+    """The file's form as a JSON Schema (draft 2020-12), for editors and other tools."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Pipeline.model_json_schema()}
+    schema["title"] = "dogwatch pipeline"
+    _close(schema)
+    return schema
+
+
+def _close(schema: Any) -> None:
+    """Refuses keys that match no pattern, as the models do, and drops the titles that only repeat a key."""
+    if isinstance(schema, list):
+        for item in schema:
+            _close(item)
+    if isinstance(schema, dict):
+        if "patternProperties" in schema:
+            schema["additionalProperties"] = False
+        for key, item in schema.items():
+            if key == "properties":
+                for field in item.values():
+                    field.pop("title", None)
+            _close(item)

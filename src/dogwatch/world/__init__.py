@@ -1,0 +1,1 @@
+"""How the machine is seen. Reading only."""

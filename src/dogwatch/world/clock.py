@@ -1,0 +1,29 @@
+"""The one clock: only here is the time read, everything else is handed a moment."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from dogwatch.model.moment import Moment
+
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+
+
+class Clock(Protocol):
+    """Whatever tells the time: the machine's clock, or one that a test or the simulator turns by hand."""
+
+    def now(self) -> Moment:
+        """The present moment."""
+
+
+class SystemClock:
+    """The clock of this machine. The boot id cannot change while a process lives, so it is read once."""
+
+    def __init__(self) -> None:
+        with open(BOOT_ID_PATH, encoding="ascii") as file:
+            self._boot = file.read().strip()
+
+    def now(self) -> Moment:
+        """The present moment."""
+        return Moment(self._boot, time.monotonic(), time.time())

@@ -1,0 +1,89 @@
+"""Files as the disk has them: signatures for freshness, and the byte checks of gates and deliverables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+
+from dogwatch.model.plan import ByteCheck, Output
+
+CHECK_BYTES_MAX = 64 * 1024 * 1024
+
+
+def signature(path: str) -> str:
+    """A short text that changes whenever the file does; empty where there is no regular file."""
+    try:
+        facts = os.stat(path)
+    except (OSError, ValueError):
+        return ""
+    return f"{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}" if stat.S_ISREG(facts.st_mode) else ""
+
+
+def marker(folder: str, outputs: Sequence[Output]) -> dict[str, str]:
+    """What the outputs look like now."""
+    return {output.path: signature(os.path.join(folder, output.path)) for output in outputs}
+
+
+def unwritten(folder: str, outputs: Sequence[Output], before: Mapping[str, str]) -> str:
+    """Why the outputs do not count as written since `before`, or an empty text where they all do."""
+    for output in outputs:
+        now = signature(os.path.join(folder, output.path))
+        if not now:
+            return f"{output.path} does not exist"
+        if now == before.get(output.path, ""):
+            return f"{output.path} has not changed since the dispatch"
+        size = int(now.split(":")[1])
+        if size < output.min_bytes:
+            return f"{output.path} has {size} bytes, {output.min_bytes} are required"
+    return ""
+
+
+def newest_change(folder: str, outputs: Sequence[Output]) -> float:
+    """The wall time of the latest change of any output; 0 where there is none."""
+    newest = 0.0
+    for output in outputs:
+        try:
+            newest = max(newest, os.stat(os.path.join(folder, output.path)).st_mtime)
+        except OSError:
+            continue
+    return newest
+
+
+def failed_check(folder: str, check: ByteCheck) -> tuple[str, str]:
+    """Reads the file and says why it fails the check (empty: it passes), and its SHA-256."""
+    path = os.path.join(folder, check.path)
+    if not signature(path):
+        return f"{check.path} does not exist or is no regular file", ""
+    with open(path, "rb") as file:
+        data = file.read(CHECK_BYTES_MAX + 1)
+    digest = hashlib.sha256(data).hexdigest()
+    if len(data) > CHECK_BYTES_MAX:
+        return f"{check.path} is larger than {CHECK_BYTES_MAX} bytes, too large to check", digest
+    return _reason(check, data, digest), digest
+
+
+def _reason(check: ByteCheck, data: bytes, digest: str) -> str:
+    if len(data) < check.min_bytes:
+        return f"{check.path} has {len(data)} bytes, {check.min_bytes} are required"
+    if check.max_bytes is not None and len(data) > check.max_bytes:
+        return f"{check.path} has {len(data)} bytes, {check.max_bytes} are allowed"
+    for text in check.contains:
+        if text.encode() not in data:
+            return f"{check.path} does not contain {text!r}"
+    for text in check.lacks:
+        if text.encode() in data:
+            return f"{check.path} contains {text!r}"
+    if check.matches and not re.search(check.matches.encode(), data, re.MULTILINE):
+        return f"{check.path} does not match {check.matches!r}"
+    if check.json:
+        try:
+            json.loads(data)
+        except ValueError as error:
+            return f"{check.path} is not JSON: {error}"
+    if check.sha256 and digest != check.sha256.lower():
+        return f"{check.path} has SHA-256 {digest}, not {check.sha256}"
+    return ""

@@ -1,0 +1,63 @@
+"""Where everything lies: one folder for all state, DOGWATCH_HOME."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dogwatch.errors import UsageError
+
+SOCKET_BYTES_MAX = 107
+"""The kernel's limit for the path of a Unix socket, less its final zero."""
+_LONGEST_NAME = "/runs/" + "r" * 48 + "/tmux"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths below DOGWATCH_HOME."""
+
+    path: str
+
+    @property
+    def ledger(self) -> str:
+        return f"{self.path}/ledger.db"
+
+    @property
+    def bin(self) -> str:
+        return f"{self.path}/bin"
+
+    def run(self, run: str) -> str:
+        return f"{self.path}/runs/{run}"
+
+    def door(self, run: str) -> str:
+        return f"{self.run(run)}/door"
+
+    def tmux(self, run: str) -> str:
+        return f"{self.run(run)}/tmux"
+
+    def spool(self, run: str, agent: str) -> str:
+        return f"{self.run(run)}/spool/{agent}.spool"
+
+    def gate(self, run: str, phase: int, gate: str, attempt: int) -> str:
+        return f"{self.run(run)}/gates/{phase}-{gate}-{attempt}"
+
+    def log(self, member: str, run: str = "") -> str:
+        return f"{self.run(run)}/{member}.log" if run else f"{self.path}/{member}.log"
+
+
+def find_home(environment: Mapping[str, str]) -> Home:
+    """The home that the environment names, else the XDG state folder; it is not made here."""
+    path = environment.get("DOGWATCH_HOME", "")
+    if not path:
+        state = environment.get("XDG_STATE_HOME", "")
+        if not os.path.isabs(state):
+            state = os.path.join(os.path.expanduser("~"), ".local", "state")
+        path = os.path.join(state, "dogwatch")
+    path = os.path.abspath(path)
+    if len(os.fsencode(path + _LONGEST_NAME)) > SOCKET_BYTES_MAX:
+        raise UsageError(
+            f"DOGWATCH_HOME is too long for the sockets below it: {path}",
+            hint=f"set DOGWATCH_HOME to a path of at most {SOCKET_BYTES_MAX - len(_LONGEST_NAME)} bytes",
+        )
+    return Home(path)

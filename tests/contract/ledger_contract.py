@@ -1,0 +1,26 @@
+"""The contract of the ledger: what `dogwatch.ledger.api` means, for every engine.
+
+An engine is put under it by a subclass with one fixture `opener`, as `test_sqlite_ledger.py` does.
+"""
+
+from __future__ import annotations
+
+from contract.parts.documents import DocumentContract
+from contract.parts.events import EventContract
+from contract.parts.leases import LeaseContract
+from contract.parts.model import ModelContract
+from contract.parts.processes import ProcessContract
+from contract.parts.queues import QueueContract
+from contract.parts.transactions import TransactionContract
+
+
+class LedgerContract(
+    TransactionContract,
+    EventContract,
+    DocumentContract,
+    LeaseContract,
+    QueueContract,
+    ModelContract,
+    ProcessContract,
+):
+    """All of it."""

@@ -1,0 +1,90 @@
+"""How screens are read: only the live region counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from dogwatch.errors import UsageError
+from dogwatch.harness import Screen, harness
+from dogwatch.model.plan import Role
+from dogwatch.testing.screen import View, frame
+
+OLD = (
+    "● API Error: 529 Overloaded.",
+    "  ⎿  Do you want to proceed?",
+    "  ✻ 529 Overloaded · Retrying in 3s · attempt 2/10",
+    "  ✻ Working… (3s · esc to interrupt)",
+    "  root@host:/# ",
+)
+
+
+def screen(
+    *transcript: str, status: str = "", composer: str = "", dialog: tuple[str, ...] = (), starting: bool = False
+) -> list[str]:
+    view = View(status=status, composer=composer, dialog=dialog, starting=starting, footer=("  scripted agent",))
+    view.transcript.extend(transcript)
+    lines, _ = frame(view, 80, 24)
+    return lines + [""] * (24 - len(lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (screen(), Screen("idle", "")),
+        (screen(status="✻ Worked for 3s"), Screen("idle", "")),
+        (screen(*OLD), Screen("idle", "")),
+        (screen(*OLD, composer="half a sentence"), Screen("idle", "half a sentence")),
+        (screen(composer="one\n  two"), Screen("idle", "one\n  two")),
+        (screen(composer="─" * 40), Screen("idle", "─" * 40)),
+        (screen(status="✻ Working… (0s · esc to interrupt)"), Screen("busy", "")),
+        (screen(status="✻ Waiting for 2 background agents to finish"), Screen("busy", "")),
+        (screen(status="✻ 529 Overloaded · Retrying in 3s · attempt 2/10"), Screen("retry", "")),
+        (screen(status="✘ API Error: 529 Overloaded · the turn has ended"), Screen("error", "")),
+        (screen(dialog=("Bash", "Do you want to proceed?", "❯ 1. Yes")), Screen("permission", None)),
+        (screen(dialog=("Do you trust the files in this folder?", "❯ 1. No")), Screen("starting", None)),
+        (screen(starting=True), Screen("starting", None)),
+        ([*screen()[:10], "# "], Screen("shell", None)),
+        ([*screen()[:10], "$ make", "building"], Screen("unknown", None)),
+        ([*screen()[:10], "Pane is dead (status 1)"], Screen("unknown", None)),
+        (["", ""], Screen("unknown", None)),
+        ([], Screen("unknown", None)),
+        (["anything else"], Screen("unknown", None)),
+    ],
+)
+def test_a_scripted_screen_is_read_by_its_live_region(lines: list[str], expected: Screen) -> None:
+    assert harness("scripted").read(lines) == expected
+
+
+def test_a_shell_prompt_over_the_remains_of_a_killed_client_is_a_shell() -> None:
+    lines = screen(status="✻ Working… (2s · esc to interrupt)")
+    rule = max(number for number, line in enumerate(lines) if line.startswith("─"))
+    lines[rule - 1] = "❯ Killed"
+    lines[rule] = "bash-5.2# " + lines[rule][10:]
+    assert harness("scripted").read(lines).state == "shell"
+
+
+def test_a_draft_taller_than_the_screen_is_still_a_draft() -> None:
+    seen = harness("scripted").read(screen(composer="\n".join(f"line {n}" for n in range(100))))
+    assert seen.state == "idle"
+    assert (seen.composer or "").endswith("line 99")
+
+
+def test_any_program_can_be_an_agent_and_nothing_is_read_from_its_screen() -> None:
+    command = harness("command")
+    assert command.command(Role(name="x", command=("cat", "-u")), python="python3") == ("cat", "-u")
+    assert command.read(screen()) == Screen("unknown", None)
+    assert not command.hooks
+
+
+def test_the_scripted_agent_is_started_with_the_roles_scenario() -> None:
+    argv = harness("scripted").command(Role(name="x", script="s.yaml"), python="/usr/bin/python3")
+    assert argv == ("/usr/bin/python3", "-m", "dogwatch.testing.agent", "--scenario", "s.yaml")
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(UsageError, match="command, scripted"):
+        harness("nothing")
+    with pytest.raises(UsageError, match="has no command"):
+        harness("command").command(Role(name="x"), python="python3")
+    with pytest.raises(UsageError, match="has no script"):
+        harness("scripted").command(Role(name="x"), python="python3")

@@ -54,12 +54,12 @@ class Lab:
     def start(self, *rules: dict[str, Any], incarnation: int = 1, **top: Any) -> None:
         (self.folder / "scenario.json").write_text(json.dumps({"work_s": 0.2, "rules": rules, **top}))
         environment = {
-            "DOGWATCH_RUN": "r1",
+            "DOGWATCH_RUN": self.folder.name,
             "DOGWATCH_ROLE": "analyst",
             "DOGWATCH_INCARNATION": str(incarnation),
             "DOGWATCH_SPOOL": str(self.folder / "spool"),
             "DOGWATCH_OUTPUT": str(self.output),
-            "DOGWATCH_TRUTH": str(self.folder / "truth"),
+            "SCRIPTED_TRUTH": str(self.folder / "truth"),
             "PS1": "shell # ",
         }
         given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
@@ -92,9 +92,17 @@ class Lab:
     def read(self) -> Screen:
         return harness("scripted").read(self.lines())
 
+    def shows(self, screen: Screen) -> None:
+        wait_for(lambda: self.read() == screen, what=f"{screen}")
+
     def becomes(self, state: str) -> Screen:
-        wait_for(lambda: self.read().state == state, what=f"the screen state {state}")
-        return self.read()
+        def there() -> Screen | None:
+            screen = self.read()
+            return screen if screen.state == state else None
+
+        seen = wait_for(there, what=f"the screen state {state}")
+        assert seen is not None
+        return seen
 
     def truth(self, word: str) -> list[dict[str, Any]]:
         path = self.folder / "truth"
@@ -136,7 +144,7 @@ def state_of(pid: int) -> str:
     """The letter of /proc/<pid>/stat, or nothing for a process that is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
@@ -163,7 +171,7 @@ def on(kind: str, *do: Any, **match: Any) -> dict[str, Any]:
 
 def test_a_dispatch_is_worked_on_written_and_reported(lab: Lab) -> None:
     lab.ready()
-    assert lab.read() == Screen("idle", "")
+    lab.shows(Screen("idle", ""))
     lab.paste(DISPATCH)
     composer = wait_for(lambda: lab.read().composer, what="the paste in the composer")
     assert composer == "[Pasted text #1 +6 lines]"
@@ -180,7 +188,7 @@ def test_a_dispatch_is_worked_on_written_and_reported(lab: Lab) -> None:
     assert lab.hook("Stop")["stop_hook_active"] is False
     wrote = lab.truth("wrote")[0]
     assert wrote["sha256"] == hashlib.sha256((lab.output / "a/report.md").read_bytes()).hexdigest()
-    assert wrote["agent"] == "r1/analyst"
+    assert wrote["agent"] == f"{lab.folder.name}/analyst"
     assert lab.truth("report_exit")[0]["code"] == 0
     assert lab.becomes("idle").composer == ""
 
@@ -205,10 +213,10 @@ def test_short_prompts_can_be_typed_and_edited(lab: Lab) -> None:
     lab.key("C-u")
     lab.key("-l", "helloo")
     lab.key("BSpace")
-    wait_for(lambda: lab.read() == Screen("idle", "hello"), what="the typed text")
+    lab.shows(Screen("idle", "hello"))
     lab.tmux("resize-window", "-t", "=agent:", "-x", "60", "-y", "20")
     wait_for(lambda: any(line == "─" * 60 for line in lab.lines()), what="a narrower screen")
-    assert lab.read() == Screen("idle", "hello")
+    lab.shows(Screen("idle", "hello"))
     lab.key("Enter")
     assert lab.did("prompt")["text"] == "hello"
 
@@ -240,7 +248,7 @@ def test_a_swallowed_enter_leaves_the_text_in_the_composer(lab: Lab) -> None:
     lab.ready(on("start", {"swallow_enter": 1}))
     lab.prompt("hello")
     lab.did("enter_swallowed")
-    wait_for(lambda: lab.read() == Screen("idle", "hello"), what="the text that is still there")
+    lab.shows(Screen("idle", "hello"))
     assert lab.hooks("UserPromptSubmit") == []
     lab.key("Enter")
     assert lab.did("prompt")["text"] == "hello"
@@ -249,7 +257,7 @@ def test_a_swallowed_enter_leaves_the_text_in_the_composer(lab: Lab) -> None:
 def test_a_draft_stays_and_a_paste_is_appended_to_it(lab: Lab) -> None:
     lab.ready(on("start", {"draft": "please do not"}))
     lab.did("draft")
-    wait_for(lambda: lab.read() == Screen("idle", "please do not"), what="the draft")
+    lab.shows(Screen("idle", "please do not"))
     lab.paste(" forget")
     lab.key("Enter")
     assert lab.did("prompt")["text"] == "please do not forget"
@@ -349,7 +357,7 @@ def test_reports_mail_and_files_are_as_the_scenario_says(lab: Lab) -> None:
         "part-3.txt",
     ]
     assert (lab.output / "big.bin").stat().st_size == 100_000
-    assert (lab.output / "elsewhere/data.json").read_text() == "analyse in data.json by r1/analyst"
+    assert (lab.output / "elsewhere/data.json").read_text() == f"analyse in data.json by {lab.folder.name}/analyst"
     assert lab.calls() == [
         "mail send lead look",
         "heartbeat",
@@ -390,7 +398,7 @@ def test_a_hung_agent_answers_nothing_and_ends_only_by_sigkill(lab: Lab) -> None
     lab.ready(on("prompt", "hang"))
     lab.prompt("go")
     lab.did("hung")
-    lab.becomes("busy")
+    lab.shows(Screen("busy", ""))
     before = len(lab.hooks())
     frozen = lab.lines()
     lab.key("-l", "hello")
@@ -459,7 +467,7 @@ def test_people_can_leave_by_command_or_by_ctrl_c_twice(lab: Lab) -> None:
     lab.ready()
     lab.key("-l", "draft")
     lab.key("C-c")
-    wait_for(lambda: lab.read() == Screen("idle", ""), what="an empty composer")
+    lab.shows(Screen("idle", ""))
     lab.key("C-c")
     wait_for(lambda: any("Ctrl-C again" in line for line in lab.lines()), what="the hint")
     lab.key("C-c")

@@ -331,3 +331,15 @@ def test_what_only_one_of_several_may_have_written_cannot_be_the_deliverable(tmp
 def test_placeholders_are_filled_in_and_other_braces_stay() -> None:
     text = plan.fill("{agent} as {role} in {run}: {other} {}", agent="auditor-1", role="auditor", run="r7")
     assert text == "auditor-1 as auditor in r7: {other} {}"
+
+
+def test_a_key_of_any_length_is_quoted_only_in_part(tmp_path: Path) -> None:
+    file = small(tmp_path, SMALL + f"? {'k' * 100_000}\n: 1\n")
+    assert len(only(check(file)).render("pipeline.yaml")) < 2000
+
+
+def test_a_file_full_of_mistakes_is_not_searched_for_ever(tmp_path: Path) -> None:
+    file = small(
+        tmp_path, SMALL.replace("after: [audit, draft]", f"after: [{', '.join(f'a{n}' for n in range(15_000))}]")
+    )
+    assert len(check(file)) == 1000

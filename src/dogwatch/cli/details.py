@@ -16,7 +16,7 @@ Row = tuple[str, ...]
 
 def detail(run: Run, events: Sequence[Event], now: Moment, colour: bool, width: int | None) -> list[str]:
     """The run's facts, then a table for each kind of thing that it has, then its last events."""
-    lines = [_title(run, colour), *(cut(f"  {name:<10}{clean(value)}", width) for name, value in _facts(run))]
+    lines = [_title(run, colour), *(cut(f"  {name:<12}{clean(value)}", width) for name, value in _facts(run))]
     for heading, rows in _tables(run):
         if rows:
             lines += ["", *columns(heading, rows, colour=colour, width=width)]

@@ -11,7 +11,7 @@ from dogwatch.actions.hands import MachineHands
 from dogwatch.actions.kill import end
 from dogwatch.actions.spawn import write_entry_point
 from dogwatch.crew.queues import orders_queue
-from dogwatch.errors import DogwatchError
+from dogwatch.errors import AwayError, DogwatchError
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.process import ProcessId
@@ -38,6 +38,27 @@ def bring_up(home: Home, ledger: Store) -> CrewRecord:
     started = _living_dispatcher(ledger, boot)
     assert started is not None  # noqa: S101 - it was there a moment ago, and is revived if it died since
     return started
+
+
+class Keeper:
+    """Keeps the dispatcher alive while an operator's command waits: the layer behind the crew's own revival, for the
+    case that dispatcher and captains are killed at one instant."""
+
+    def __init__(self, home: Home, ledger: Store) -> None:
+        self._home = home
+        self._ledger = ledger
+        self._looked = 0.0
+
+    def look(self) -> list[str]:
+        """At most once a second; has nothing to say. AwayError where somebody has taken dogwatch down meanwhile."""
+        if time.monotonic() - self._looked < 1.0:
+            return []
+        self._looked = time.monotonic()
+        if self._ledger.read(lambda r: r.get("down")) is not None:
+            raise AwayError("dogwatch was taken down; the runs keep their place", hint="dogwatch up goes on with them")
+        if _living_dispatcher(self._ledger, SystemClock().now().boot) is None:
+            bring_up(self._home, self._ledger)
+        return []
 
 
 def _living_dispatcher(ledger: Store, boot: str) -> CrewRecord | None:

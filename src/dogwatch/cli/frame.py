@@ -49,7 +49,7 @@ def _header(run: dict[str, Any], width: int) -> Line:
     accepted, tasks = progress["accepted"], progress["tasks"]
     filled = round(BAR_COLUMNS * accepted / tasks) if tasks else 0
     phase = f"{run['phase_number']}/{run['phases']} {run['phase']}".rstrip()
-    bar = [("━" * filled, "green"), ("━" * (BAR_COLUMNS - filled), "dim")] if width >= 60 else []
+    bar = [("█" * filled, "green"), ("░" * (BAR_COLUMNS - filled), "dim")] if width >= 60 else []
     line = [(run["run"], "bold"), ("  ", ""), (run["state"], _style(run["state"])), (f"  {phase}  ", "")]
     line += [*bar, (f" {accepted}/{tasks}  {duration(run['age_s'])}", "")]
     return [*line, (f"  {clean(run['cause'])}", "")] if run["cause"] else line
@@ -59,7 +59,8 @@ def _each_agent(run: dict[str, Any]) -> list[Line]:
     """One line an agent; none for a run that is over and cleared, whose agents are gone."""
     agents = [] if run["cleared"] else run["agents"]
     names = max((len(agent["agent"]) for agent in agents), default=0)
-    tasks = max((len(agent["task"]) for agent in agents), default=0)
+    # The least width keeps the names from jumping whenever a short task follows a long one.
+    tasks = max([12, *(len(agent["task"]) for agent in agents)])
     return [_agent(agent, names, tasks) for agent in agents]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
 import sys
@@ -41,6 +42,10 @@ def command_parser(name: str) -> Parser:
 
 def run_command(words: list[str]) -> int:
     """Runs the command that the words name; never a traceback for what a user can do wrong."""
+    for stream in (sys.stdout, sys.stderr):
+        # What agents write may hold characters that the terminal's encoding has not.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         if not words or words[0] in ("-h", "--help", "help"):
             print(overview())

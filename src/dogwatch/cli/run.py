@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 
-from dogwatch.cli.fleet import bring_up, order, runs_of, wait_until
+from dogwatch.cli.fleet import Keeper, bring_up, order, runs_of, wait_until
 from dogwatch.cli.framework import INTERRUPTED, open_ledger, print_json, the_home
 from dogwatch.coordination.runs import create_run
 from dogwatch.errors import UsageError
@@ -54,7 +55,8 @@ def execute(arguments: argparse.Namespace) -> int:
         print("\n".join(runs))
         return 0
     try:
-        follow(ledger, runs, quiet=arguments.quiet or arguments.json)
+        keeper = Keeper(home, ledger)
+        follow(ledger, runs, keeper.look, quiet=arguments.quiet or arguments.json)
     except KeyboardInterrupt:
         print("interrupted: ending the runs …", file=sys.stderr)
         end_runs(ledger, runs)
@@ -73,15 +75,18 @@ def overrides(settings: list[str]) -> dict[str, str]:
     return found
 
 
-def follow(ledger: Store, runs: list[str], *, quiet: bool) -> None:
-    """Waits until the runs are over and nothing of them is left, with a live table on a terminal."""
+def follow(ledger: Store, runs: list[str], look: Callable[[], list[str]], *, quiet: bool) -> None:
+    """Waits until the runs are over and nothing of them is left, with a live table on a terminal.
+
+    `look` is called at least twice a second; what it returns stands below the table.
+    """
     if quiet or not sys.stderr.isatty():
-        while not wait_until(ledger, lambda: all(run.cleared for run in runs_of(ledger, runs)), 3600.0):
-            pass
+        while not wait_until(ledger, lambda: all(run.cleared for run in runs_of(ledger, runs)), 0.25):
+            look()
         return
     from dogwatch.cli.live import show_until_over
 
-    show_until_over(ledger, runs)
+    show_until_over(ledger, runs, look)
 
 
 def end_runs(ledger: Store, runs: list[str]) -> None:
@@ -95,14 +100,14 @@ def end_runs(ledger: Store, runs: list[str]) -> None:
         print("hint: dogwatch status shows what is left, dogwatch down ends it", file=sys.stderr)
 
 
-def conclude(runs: list[RunRecord], *, as_json: bool) -> int:
+def conclude(runs: list[RunRecord], *, as_json: bool, with_outputs: bool = True) -> int:
     """The outcome on standard output, and the exit code."""
     if as_json:
         print_json([encode(run) for run in runs])
     else:
         for run in runs:
             print(f"{run.run}: {run.state}" + (f" ({run.cause})" if run.cause else ""))
-            if run.state in ("COMPLETED", "PARTIAL"):
+            if with_outputs and run.state in ("COMPLETED", "PARTIAL"):
                 print(f"  outputs: {run.output}")
         delivered = sum(run.state in ("COMPLETED", "PARTIAL") for run in runs)
         print(f"delivered {delivered}/{len(runs)}")

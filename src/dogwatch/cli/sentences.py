@@ -91,7 +91,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "heartbeat_received": lambda f: f"{f.agent} is alive{_percent(f['progress_percent'])}{f.tail('task', ' on ')}",
     "request_refused": lambda f: f"{f.agent} was refused {f['op']}{f.tail('message')}",
     "alert_raised": lambda f: (
-        f"{f.agent} looks {_words(f['diagnosis'])} for {f.time('quiet_s')}: {f['action']} recommended"
+        f"{f.agent}: {_words(f['diagnosis'])}, quiet for {f.time('quiet_s')}: {f['action']} advised"
     ),
     "alert_withdrawn": lambda f: f"{f.agent} needs no {f['action']} any more{f.tail('why')}",
     "order_received": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",

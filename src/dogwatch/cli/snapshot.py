@@ -70,7 +70,8 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
     plan: Body = document.body if document else {"phases": [], "roles": []}
     phases, number = plan["phases"], int(body["phase"])
     until = _moment(body.get("ended")) or now
-    tasks = [d.body for d in reader.scan(f"task/{run}/")]
+    order = {dispatch["name"]: n for n, dispatch in enumerate(d for p in phases for d in p.get("dispatches", ()))}
+    tasks = sorted((d.body for d in reader.scan(f"task/{run}/")), key=lambda t: order.get(t["dispatch"], 0))
     checkpoints = [d.body for d in reader.scan(f"checkpoint/{run}/")]
     crew = () if body.get("cleared") else reader.scan(f"crew/{run}/")
     return {
@@ -90,7 +91,7 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
         "ended_age_s": _age(now, body.get("ended")),
         "progress": _progress(reader, run, plan, tasks),
         "agents": _agents(reader, run, plan, tasks, checkpoints, until),
-        "tasks": [_task(task, until) for task in sorted(tasks, key=lambda task: task["phase"])],
+        "tasks": [_task(task, until) for task in tasks],
         "checkpoints": [_checkpoint(checkpoint) for checkpoint in checkpoints],
         "gates": [_gate(d.body) for d in reader.scan(f"gate/{run}/")],
         "crew": [_member(d.body, leases, now) for d in crew],
@@ -118,22 +119,22 @@ def _agents(
 ) -> list[dict[str, Any]]:
     """The agents in the order of the pipeline file, each with what it owes now."""
     found = {d.body["agent"]: d.body for d in reader.scan(f"agent/{run}/")}
-    held = {task["agent"]: task for task in tasks if task["state"] == "claimed"}
-    asked = _asked(reader, run, checkpoints)
+    owed = {task["agent"]: task["task"] for task in tasks if task["state"] == "claimed"}
+    changes: dict[str, list[Body | None]] = {agent: [] for agent in found}
+    for task in tasks:
+        changes.setdefault(task["agent"], []).extend((task.get("dispatched"), task.get("finished")))
+    for reviewer, (checkpoint, at) in _asked(reader, run, checkpoints).items():
+        owed.setdefault(reviewer, checkpoint)
+        changes.setdefault(reviewer, []).append(at)
     order = {role["name"]: number for number, role in enumerate(plan["roles"])}
     agents = sorted(found.values(), key=lambda a: (order.get(a["role"], len(order)), len(a["agent"]), a["agent"]))
-    return [_agent(agent, held.get(agent["agent"]), asked.get(agent["agent"]), tasks, until) for agent in agents]
+    return [_agent(agent, owed.get(agent["agent"], ""), changes[agent["agent"]], until) for agent in agents]
 
 
-def _agent(body: Body, task: Body | None, asked: tuple[str, Body] | None, tasks: list[Body], until: Moment) -> Any:
+def _agent(body: Body, task: str, changes: list[Body | None], until: Moment) -> dict[str, Any]:
     """`age_s` counts from the latest thing that changed what the agent is doing."""
     name = body["agent"]
-    changes = [body.get("intended"), body.get("confirmed")]
-    changes += [at for t in tasks if t["agent"] == name for at in (t.get("dispatched"), t.get("finished"))]
-    if asked is not None:
-        changes.append(asked[1])
-    ages = [age for change in changes if (age := _age(until, change)) is not None]
-    reviewing = asked is not None and body["state"] == "BUSY"
+    ages = (_age(until, change) for change in (body.get("intended"), body.get("confirmed"), *changes))
     process = body.get("process")
     return {
         "agent": name,
@@ -144,8 +145,8 @@ def _agent(body: Body, task: Body | None, asked: tuple[str, Body] | None, tasks:
         "name": body["name"],
         "session": f"{body['run']}-{name}",
         "pid": process["pid"] if process else None,
-        "task": task["task"] if task else (asked[0] if asked and reviewing else ""),
-        "age_s": min(ages) if ages else None,
+        "task": task,
+        "age_s": min((age for age in ages if age is not None), default=None),
         "restarts": len(body.get("restarts", ())),
         "nudges": body.get("nudges", 0),
         "cause": body.get("cause", ""),

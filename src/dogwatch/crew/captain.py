@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.log import Log
-from dogwatch.crew.membership import Reviver, beat, place
+from dogwatch.crew.membership import Reviver, beat, note_loss, place
 from dogwatch.crew.mending import restart, settle_alert
 from dogwatch.crew.posting import post
 from dogwatch.crew.queues import alerts_queue, orders_queue
@@ -98,8 +98,7 @@ class Captain:
         life = helm.world.eyes.life(watchdog.process) if watchdog else "dead"
         need = self._watchdog.needs(watchdog, self._lease_of(helm, "watchdog", self.run), life, helm.now, self.run)
         if need:
-            if need == "silent" and watchdog is not None:
-                self._end_silent(helm, watchdog)
+            self._note_loss(helm, watchdog, need)
             helm.world.hands.start_crew("watchdog", self.run)
             self._watchdog.note_start(self.run, helm.now)
         dispatcher = helm.ledger.read(lambda r: load(r, CrewRecord, "crew//dispatcher"))
@@ -117,15 +116,16 @@ class Captain:
             return
         if helm.record(lambda tx: tx.acquire("revive/dispatcher", str(self.lease.holder), REVIVE_LEASE_S)) is None:
             return
-        if need == "silent" and dispatcher is not None:
-            self._end_silent(helm, dispatcher)
+        self._note_loss(helm, dispatcher, need)
         helm.world.hands.start_crew("dispatcher")
         self._dispatcher.note_start("", helm.now)
 
-    def _end_silent(self, helm: Helm, record: CrewRecord) -> None:
-        body = {"member": record.member, "pid": record.process.pid}
-        helm.record(lambda tx: tx.append("crew_silent", body, f"silent:{record.key}:{record.process}", run=self.run))
-        helm.world.hands.end_silent_crew(record.process)
+    def _note_loss(self, helm: Helm, record: CrewRecord | None, need: str) -> None:
+        """What was there is dead or silent. A silent one is ended before its successor starts."""
+        if record is not None:
+            helm.record(lambda tx: note_loss(tx, record, need))
+            if need == "silent":
+                helm.world.hands.end_silent_crew(record.process)
 
     def _lease_of(self, helm: Helm, member: str, run: str) -> Lease | None:
         name = place(member, run)

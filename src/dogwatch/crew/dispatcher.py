@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dogwatch.crew.log import Log
-from dogwatch.crew.membership import Reviver, beat, place
+from dogwatch.crew.membership import Reviver, beat, note_loss, place
 from dogwatch.crew.worlds import DispatcherWorld
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
@@ -48,10 +48,10 @@ class Dispatcher:
         need = self._captains.needs(captain, lease, life, now, run)
         if not need:
             return
-        if need == "silent" and captain is not None:
-            body = {"member": "captain", "pid": captain.process.pid}
-            ledger.run(lambda tx: tx.append("crew_silent", body, f"silent:{captain.key}:{captain.process}", run=run))
-            world.hands.end_silent_crew(captain.process)
+        if captain is not None:
+            ledger.run(lambda tx: note_loss(tx, captain, need))
+            if need == "silent":
+                world.hands.end_silent_crew(captain.process)
         self.log.info("captain_started", run=run, because=need)
         world.hands.start_crew("captain", run)
         self._captains.note_start(run, now)

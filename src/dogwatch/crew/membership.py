@@ -56,6 +56,14 @@ def beat(ledger: Store, lease: Lease, now: Moment) -> Lease:
     return ledger.run(lambda tx: tx.renew(lease, LEASE_S))
 
 
+def note_loss(tx: Tx, record: CrewRecord, need: str) -> None:
+    """Records that a member is dead, or lives and is silent; once for each process."""
+    body = {"member": record.member, "pid": record.process.pid}
+    tx.append(
+        "crew_silent" if need == "silent" else "crew_lost", body, f"lost:{record.key}:{record.process}", run=record.run
+    )
+
+
 class Reviver:
     """Keeps another crew member alive: starts it when dead, ends and starts it when silent.
 

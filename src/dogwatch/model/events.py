@@ -43,5 +43,6 @@ EVENTS: dict[str, str] = {
     "order_received": "An operator asked for something.",
     "crew_started": "A dispatcher, captain or watchdog took its place for the first time.",
     "crew_revived": "A successor took the place of a dispatcher, captain or watchdog that had died.",
+    "crew_lost": "A dispatcher, captain or watchdog was found dead; a successor is being started.",
     "crew_silent": "A crew member lived but made no progress; it was ended.",
 }

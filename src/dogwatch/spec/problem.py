@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+TEXT_MAX = 500
+WORDS_MAX = 500
+
 Place = tuple[str | int, ...]
 """The keys and indexes that lead to a value in the file."""
 
@@ -48,9 +51,15 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def shortened(text: str) -> str:
+    """The text, cut where it is longer than a person would read."""
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 3]}..."
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint with the known word that `word` was probably meant to be; empty where none is near."""
-    near = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.6)
+    words = sorted(set(known))[:WORDS_MAX]
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

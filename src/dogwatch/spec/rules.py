@@ -195,4 +195,5 @@ def _no_repeats(source: Source, spots: tuple[Spot, ...]) -> None:
 
 
 def _unknown(source: Source, place: tuple[str | int, ...], what: str, name: str, known: Iterable[str]) -> None:
-    source.report(place, f"there is no {what} {name!r}", did_you_mean(name, known))
+    if not source.full:  # the search for near names takes its time
+        source.report(place, f"there is no {what} {name!r}", did_you_mean(name, known))

@@ -12,12 +12,13 @@ from typing import Any
 
 import yaml
 
-from dogwatch.spec.problem import Place, Problem, UnreadableError, dotted
+from dogwatch.spec.problem import Place, Problem, UnreadableError, dotted, shortened
 from dogwatch.spec.text import line_and_column, read_text
 
 DEPTH_MAX = 20
 NODES_MAX = 20_000
 DIGITS_MAX = 18
+PROBLEMS_MAX = 1000
 
 _TAG = "tag:yaml.org,2002:"
 _LIMIT = "limit"
@@ -74,15 +75,24 @@ class Source:
     settings: dict[Place, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
+    @property
+    def full(self) -> bool:
+        """Whether there are more problems than anybody would read; no more are noted then."""
+        return len(self.problems) >= PROBLEMS_MAX
+
     def report(self, place: Place, message: str, hint: str = "", *, at_key: bool = False, near: str = "") -> None:
         """Notes a problem with the value at `place` (or its key); `near` is the text in the value to point at."""
         above = (place[:depth] for depth in range(len(place), 0, -1))
         setting = next((self.settings[part] for part in above if part in self.settings), None)
         if setting is not None:
-            self.problems.append(Problem(0, 0, setting, message, hint))
-            return
-        line, column = self._position(place, at_key, near)
-        self.problems.append(Problem(line, column, dotted(place), message, hint))
+            self.note(0, 0, (setting,), message, hint)
+        elif not self.full:
+            self.note(*self._position(place, at_key, near), place, message, hint)
+
+    def note(self, line: int, column: int, place: Place, message: str, hint: str) -> None:
+        """Notes a problem at a position. What it quotes of the file may be of any length, so it is cut."""
+        if not self.full:
+            self.problems.append(Problem(line, column, shortened(dotted(place)), shortened(message), shortened(hint)))
 
     def line(self, place: Place) -> int:
         """The line in which the value at `place` begins; 0 where it does not stand in the file."""
@@ -190,17 +200,21 @@ class _Reader:
         for key, item in node.value:
             line, column = _position(key.start_mark)
             if not isinstance(key, yaml.ScalarNode):
-                self._add(line, column, place, "a key must be plain text", "quote text that begins with '{' or '['")
+                self.source.note(
+                    line, column, place, "a key must be plain text", "quote text that begins with '{' or '['"
+                )
                 continue
             name = key.value
             there = (*place, name)
             if name == "<<":
                 hint = "repeat the keys, or use an alias for a whole value"
-                self._add(line, column, there, "merge keys are not known here", hint)
+                self.source.note(line, column, there, "merge keys are not known here", hint)
                 continue
             if name in values:
                 first = _position(self.source.keys[there])[0]
-                self._add(line, column, there, f"{name!r} is given twice, first in line {first}", "keep one of them")
+                self.source.note(
+                    line, column, there, f"{name!r} is given twice, first in line {first}", "keep one of them"
+                )
                 continue
             self.source.keys[there] = key.start_mark
             self.source.refuse_control_characters(there, name)
@@ -221,9 +235,6 @@ class _Reader:
 
     def _refuse_tag(self, node: yaml.Node, place: Place) -> None:
         self.source.report(place, f"the tag {node.tag!r} is not known here", "a pipeline file needs no tags: remove it")
-
-    def _add(self, line: int, column: int, place: Place, message: str, hint: str) -> None:
-        self.source.problems.append(Problem(line, column, dotted(place), message, hint))
 
 
 def _construct(tag: str, text: str) -> Any:

@@ -38,6 +38,8 @@ def parse(source: Source) -> Pipeline | None:
         return Pipeline.model_validate(source.data)
     except ValidationError as error:
         for details in error.errors(include_url=False):
+            if source.full:
+                break
             _report(source, details)
         return None
 

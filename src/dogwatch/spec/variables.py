@@ -59,6 +59,8 @@ class _Substitution:
         name = match["name"]
         if match["escape"]:
             return match[0][1:]
+        if self.source.full:
+            return match[0]
         if not match["end"]:
             self.source.report(place, "'${' has no '}' after it", "write `$${` for the characters '${'", near=match[0])
         elif name in self.known:

@@ -222,7 +222,7 @@ def main(arguments: list[str]) -> int:
     """The program's entry; bad arguments and bad scenarios are explained, not traced."""
     parser = argparse.ArgumentParser(prog="python -m dogwatch.testing.agent", description="The scripted agent.")
     parser.add_argument("--scenario", required=True, metavar="FILE", help="YAML, or JSON with a name in .json")
-    parser.add_argument("--truth", default=os.environ.get("DOGWATCH_TRUTH", ""), metavar="FILE", help="appended to")
+    parser.add_argument("--truth", default=os.environ.get("SCRIPTED_TRUTH", ""), metavar="FILE", help="appended to")
     options = parser.parse_args(arguments)
     try:
         script = scenario.load(options.scenario)

@@ -69,6 +69,7 @@ class Turns:
             yield from steps.perform(self._program, todo.pop(0), message)
         yield from body.hook("SessionStart", source="startup")
         body.view.starting = False
+        self._program.draw()
         body.truth.did("ready")
         body.busy_since = time.monotonic() if todo else None
         try:

@@ -1,0 +1,22 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from fleet import Fleet, fleets
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    """A dogwatch of its own; everything it started is gone afterwards."""
+    yield from fleets()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A missing tool fails the run at once, with how to install it; no test is skipped for it."""
+    missing = [tool for tool in ("tmux",) if shutil.which(tool) is None]
+    if missing:
+        pytest.exit(f"missing: {', '.join(missing)}; hint: apt-get install {' '.join(missing)}", returncode=1)

@@ -1,0 +1,181 @@
+"""A whole dogwatch of its own for a test: short home, project folder, CLI, events, ground truth, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from helpers import wait_for
+
+from dogwatch.ledger import open_store
+from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.records import load_run
+from dogwatch.model.process import ProcessId
+from dogwatch.model.view import RunView
+from dogwatch.world.clock import SystemClock
+from dogwatch.world.home import Home
+from dogwatch.world.processes import life, marked
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = {
+    "sweep_s": 0.3,
+    "nudge_s": 2,
+    "peek_s": 2,
+    "startup_s": 60,
+    "restart_backoff_s": 0.2,
+    "restarts_max": 5,
+    "deadline_s": 240,
+}
+
+
+class Fleet:
+    """One home with everything that belongs to it."""
+
+    def __init__(self) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="dw"))
+        self.home = Home(str(self.base / "h"))
+        self.project = self.base / "p"
+        self.project.mkdir()
+        self.truth = self.base / "truth"
+        self.truth.mkdir()
+        self.boot = SystemClock().now().boot
+        self._ledger: Store | None = None
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOGWATCH_", "TMUX"))}
+        return {**kept, "DOGWATCH_HOME": self.home.path, "HOME": str(self.base), "PYTHONPATH": str(ROOT / "src")}
+
+    @property
+    def ledger(self) -> Store:
+        if self._ledger is None:
+            wait_for(lambda: os.path.exists(self.home.ledger), 60, "the ledger")
+            self._ledger = open_store(self.home.ledger, SystemClock())
+        return self._ledger
+
+    def spec(self, text: dict[str, Any], scenarios: dict[str, dict[str, Any]]) -> Path:
+        """Writes a pipeline file with its scenarios (JSON is YAML), thresholds in seconds and a ground-truth log."""
+        for role, scenario in scenarios.items():
+            (self.project / f"{role}.json").write_text(json.dumps(scenario))
+            body = text["roles"].setdefault(role, {})
+            body.setdefault("harness", "scripted")
+            body.setdefault("script", f"{role}.json")
+            body["environment"] = {"SCRIPTED_TRUTH": str(self.truth / f"{role}.jsonl"), **body.get("environment", {})}
+        text = {"name": "t", **text, "limits": {**SECONDS, **text.get("limits", {})}}
+        path = self.project / "pipeline.yaml"
+        path.write_text(json.dumps(text))
+        return path
+
+    def cli(self, *words: str, check: bool = True, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
+        """One call of the command line, to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "dogwatch", *words],
+            env=self.environment,
+            cwd=self.project,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, f"dogwatch {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """A call of the command line that goes on."""
+        child = subprocess.Popen(
+            [sys.executable, "-m", "dogwatch", *words],
+            env=self.environment,
+            cwd=self.project,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._children.append(child)
+        return child
+
+    def launch(self, spec: Path, *words: str) -> str:
+        """Starts one run and leaves it to the crew; returns its name."""
+        return self.cli("run", str(spec), "--detach", *words).stdout.strip()
+
+    def view(self, run: str) -> RunView:
+        return self.ledger.read(lambda reader: load_run(reader, run))
+
+    def events(self, kind: str = "", agent: str = "") -> list[Event]:
+        found: list[Event] = []
+        cursor = START
+        while page := self.ledger.since(cursor, 500):
+            found += page
+            cursor = page[-1].cursor
+        return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
+
+    def deeds(self, agent: str, did: str = "") -> list[dict[str, Any]]:
+        """What the scripted agent really did, from its own ground-truth log."""
+        path = self.truth / f"{agent}.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [deed for line in lines if (deed := json.loads(line)) and (not did or deed["did"] == did)]
+
+    def wait_event(self, kind: str, agent: str = "", timeout_s: float = 120) -> Event:
+        return wait_for(
+            lambda: next(iter(self.events(kind, agent)), None), timeout_s, f"{kind} of {agent or 'anybody'}"
+        )
+
+    def wait_over(self, run: str, timeout_s: float = 240) -> RunView:
+        """Waits until the run is over and cleared."""
+        wait_for(lambda: self.view(run).run.cleared, timeout_s, lambda: f"the end of {run}:\n{self.tail()}")
+        return self.view(run)
+
+    def crew(self, member: str, run: str = "") -> ProcessId | None:
+        """The living process of a crew member."""
+        document = self.ledger.read(lambda reader: reader.get(f"crew/{run}/{member}"))
+        if document is None:
+            return None
+        process = ProcessId(**document.body["process"])
+        return process if life(process, self.boot) == "alive" else None
+
+    def kill(self, process: ProcessId, number: signal.Signals = signal.SIGKILL) -> None:
+        """Kills what this fleet has started, by pid and start time."""
+        if life(process, self.boot) == "alive":
+            os.kill(process.pid, number)
+
+    def tail(self) -> str:
+        return "\n".join(f"{e.at.mono:.2f} {e.agent} {e.kind} {json.dumps(e.body)[:200]}" for e in self.events()[-25:])
+
+    def leftovers(self, runs: Sequence[str]) -> list[str]:
+        """What is left of the runs: marked processes, tmux servers, sockets."""
+        found = [f"process {process}" for run in runs for process, _ in marked(self.boot, self.home.path, run)]
+        for run in runs:
+            found += [path for path in (self.home.tmux(run), self.home.door(run)) if os.path.exists(path)]
+        return found
+
+    def close(self) -> None:
+        """Ends everything and shows that nothing of it is left."""
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        if os.path.exists(self.home.ledger):
+            self.cli("down", check=False)
+            runs = [d.key.removeprefix("run/") for d in self.ledger.read(lambda reader: reader.scan("run/"))]
+            left = [f"process {process}" for run in runs for process, _ in marked(self.boot, self.home.path, run)]
+            assert not left, f"left behind: {left}"
+        if self._ledger is not None:
+            self._ledger.close()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+def fleets() -> Iterator[Fleet]:
+    """For a fixture."""
+    fleet = Fleet()
+    try:
+        yield fleet
+    finally:
+        fleet.close()

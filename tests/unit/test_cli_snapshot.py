@@ -1,0 +1,141 @@
+"""What `status` knows of runs, on real ledgers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_ledgers import add_run, end_run, go_halfway, ledger_at
+from dogwatch.cli.snapshot import take
+from dogwatch.ledger.api import Store
+from dogwatch.model.moment import Moment
+from dogwatch.world.clock import SystemClock
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with ledger_at(tmp_path) as opened:
+        yield opened
+
+
+def look(store: Store, *runs: str, ended_max: int = 20, now: Moment | None = None) -> dict[str, Any]:
+    at = now or SystemClock().now()
+    return store.read(lambda reader: take(reader, list(runs) or None, at, ended_max))
+
+
+def test_an_empty_ledger_has_no_runs_and_no_dispatcher(store: Store) -> None:
+    found = look(store)
+    assert (found["runs"], found["more"], found["dispatcher"]) == ([], 0, None)
+
+
+def test_a_new_run_is_shown_with_its_plan(store: Store) -> None:
+    run = look(store, add_run(store))["runs"][0]
+    assert (run["run"], run["state"], run["over"], run["cleared"]) == ("tide-1", "SPAWN", False, False)
+    assert (run["phase"], run["phase_number"], run["phases"]) == ("draft", 1, 2)
+    assert run["progress"] == {"accepted": 0, "tasks": 3, "milestones": [], "milestones_total": 2}
+    assert [agent["agent"] for agent in run["agents"]] == ["writer", "auditor-1", "auditor-2"]
+    assert all(agent["pid"] is None and agent["age_s"] is None for agent in run["agents"])
+
+
+def test_a_run_under_way_is_shown_with_everything_it_has(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    found = look(store, name)
+    run = found["runs"][0]
+    assert (run["phase"], run["phase_number"]) == ("audit", 2)
+    assert run["progress"] == {"accepted": 1, "tasks": 3, "milestones": ["drafted"], "milestones_total": 2}
+    writer, first, second = run["agents"]
+    assert (writer["task"], first["task"], second["task"]) == ("", "audit.auditor-1", "review")
+    assert (first["incarnation"], first["restarts"], first["nudges"]) == (2, 1, 1)
+    assert first["pid"] == os.getpid()
+    assert first["session"] == "tide-1-auditor-1"
+    assert [(task["task"], task["phase"], task["state"]) for task in run["tasks"]] == [
+        ("draft", 1, "accepted"),
+        ("audit.auditor-1", 2, "claimed"),
+    ]
+    assert run["checkpoints"][0]["verdicts"] == {"auditor-1": {"approve": True, "note": "fine", "round": 1}}
+    assert run["gates"][0]["state"] == "passed"
+
+
+def test_crew_members_are_alive_or_dead_by_their_process_and_have_a_heartbeat_by_their_lease(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    found = look(store, name)
+    captain, watchdog = found["runs"][0]["crew"]
+    assert (captain["member"], captain["alive"], captain["starts"]) == ("captain", True, 2)
+    assert captain["heartbeat_age_s"] >= 0
+    assert (watchdog["alive"], watchdog["heartbeat_age_s"]) == (False, None)
+    assert (found["dispatcher"]["alive"], found["dispatcher"]["pid"]) == (True, os.getpid())
+
+
+def test_ages_count_on_the_monotonic_clock_within_a_boot(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    now = SystemClock().now()
+    later = Moment(now.boot, now.mono + 100, now.wall - 86400)
+    run = look(store, name, now=later)["runs"][0]
+    assert 100 <= run["age_s"] < 160
+    assert 100 <= run["agents"][1]["age_s"] < 160
+
+
+def test_unfinished_runs_come_first_and_of_each_kind_the_newest(store: Store) -> None:
+    names = [add_run(store) for _ in range(6)]
+    for name in (names[3], names[0], names[5]):
+        end_run(store, name)
+    found = look(store)
+    assert [run["run"] for run in found["runs"]] == [names[i] for i in (4, 2, 1, 5, 0, 3)]
+    assert found["more"] == 0
+
+
+def test_ended_runs_beyond_the_limit_are_counted_not_shown(store: Store) -> None:
+    names = [add_run(store) for _ in range(5)]
+    for name in names[:4]:
+        end_run(store, name, "FAILED", "the tide")
+    found = look(store, ended_max=2)
+    assert [run["run"] for run in found["runs"]] == [names[4], names[3], names[2]]
+    assert found["more"] == 2
+    assert found["runs"][1]["cause"] == "the tide"
+    assert len(look(store, ended_max=1_000_000)["runs"]) == 5
+
+
+def test_an_ended_run_keeps_its_time_and_loses_its_crew(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    end_run(store, name)
+    now = SystemClock().now()
+    run = look(store, name, now=now.plus(1000))["runs"][0]
+    assert run["age_s"] < 600
+    assert run["ended_age_s"] >= 1000
+    assert (run["over"], run["cleared"], run["crew"]) == (True, True, [])
+
+
+def test_a_name_without_a_run_is_left_out_and_a_prefix_is_no_name(store: Store) -> None:
+    add_run(store)
+    assert look(store, "tide", "tide-11", "nothing")["runs"] == []
+
+
+def test_the_snapshot_is_json_and_every_key_of_it_is_documented(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    found = json.loads(json.dumps(look(store, name)))
+    text = REFERENCE.read_text()
+    missing = sorted(key for key in set(_keys(found)) if f"`{key}`" not in text and f'"{key}"' not in text)
+    assert missing == []
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _keys(item)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not key.startswith("auditor-"):
+                yield key
+            yield from _keys(item)

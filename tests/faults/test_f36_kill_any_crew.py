@@ -7,12 +7,11 @@ import random
 import threading
 
 import pytest
-from fleet import Fleet
-from helpers import wait_for
 
 from dogwatch.ledger.api import Event
-
 from faults.pipelines import PLAIN, three_phases
+from fleet import Fleet
+from helpers import wait_for
 
 
 def assert_done_once(fleet: Fleet) -> None:
@@ -60,8 +59,7 @@ def run_under_kills(fleet: Fleet, chance: random.Random, kills_max: int = 20) ->
     pause = threading.Event()
     kills = 0
     while not fleet.view(run).run.cleared and kills < kills_max:
-        goal = len(work_events(fleet)) + chance.randrange(4)
-        wait_for(lambda: len(work_events(fleet)) >= goal or fleet.view(run).run.cleared, 60, fleet.tail)
+        wait_for_work(fleet, run, chance.randrange(4))
         pause.wait(chance.uniform(0, 0.2))
         victim = chance.choice(["captain", "captain", "watchdog", "dispatcher"])
         process = fleet.crew(victim, "" if victim == "dispatcher" else run)
@@ -69,6 +67,12 @@ def run_under_kills(fleet: Fleet, chance: random.Random, kills_max: int = 20) ->
             fleet.kill(process)
             kills += 1
     return run, kills
+
+
+def wait_for_work(fleet: Fleet, run: str, more: int) -> None:
+    """Until so many further things have happened in the run, or it is over."""
+    goal = len(work_events(fleet)) + more
+    wait_for(lambda: len(work_events(fleet)) >= goal or fleet.view(run).run.cleared, 60, fleet.tail)
 
 
 def work_events(fleet: Fleet) -> list[Event]:

@@ -10,7 +10,7 @@ import argparse
 
 from dogwatch.cli.fleet import bring_up, order, runs_of, wait_until
 from dogwatch.cli.framework import open_ledger, print_json, the_home
-from dogwatch.errors import AwayError, NotFoundError, RefusedError
+from dogwatch.errors import AwayError, NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load
 from dogwatch.model.records import AgentRecord
@@ -27,10 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    run, _, agent = arguments.target.partition("/")
+    run, slash, agent = arguments.target.partition("/")
+    if not run or (slash and not agent):
+        raise UsageError(f"{arguments.target!r} names nothing exactly", hint="RUN, or RUN/AGENT; nothing was ended")
     home = the_home()
     ledger = open_ledger(home)
-    found = runs_of(ledger, [run]) if run else []
+    found = runs_of(ledger, [run])
     if not found:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists them; a name is never a prefix")
     if found[0].over:

@@ -45,7 +45,8 @@ class Facts:
 def sentence(event: Event) -> str:
     """What happened. A kind that this version does not know is shown by its name."""
     tell = SENTENCES.get(event.kind)
-    text = clean(tell(Facts(event)) if tell else f"{event.agent} {event.kind.replace('_', ' ')}".strip())
+    plain = tell(Facts(event)) if tell else f"{event.agent} {event.kind.replace('_', ' ')}"
+    text = clean(plain).strip()
     return text if len(text) <= LENGTH_MAX else text[: LENGTH_MAX - 1] + "…"
 
 
@@ -77,7 +78,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "task_returned": lambda f: f"{f['task']} goes back{f.tail('note')}",
     "task_failed": lambda f: f"{f['task']} is given up{f.tail('note')}",
     "checkpoint_asked": lambda f: f"{f['reviewers']} asked to review {f['artifact']} ({f['checkpoint']} {f['round']})",
-    "checkpoint_answered": lambda f: f"{f.agent}: {f['verdict']} {f['checkpoint']}{f.tail('note')}",
+    "checkpoint_answered": lambda f: f"{f.agent} answered {f['checkpoint']}: {f['verdict']}{f.tail('note')}",
     "checkpoint_closed": lambda f: f"{f['checkpoint']} is {f['state']} in round {f['round']}{f.tail('notes')}",
     "gate_started": lambda f: f"gate {f['gate']} was started",
     "gate_passed": lambda f: f"gate {f['gate']} passed",
@@ -97,6 +98,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "order_received": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",
     "crew_started": lambda f: f"the {f['member']} started (pid {f['pid']})",
     "crew_revived": lambda f: f"the {f['member']} was revived (pid {f['pid']}, start {f['starts']})",
+    "crew_lost": lambda f: f"the {f['member']} was found dead (pid {f['pid']}): it is started again",
     "crew_silent": lambda f: f"the {f['member']} made no progress and was ended (pid {f['pid']})",
 }
 

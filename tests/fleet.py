@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Fleet:
             self._ledger = open_store(self.home.ledger, SystemClock())
         return self._ledger
 
-    def spec(self, text: dict[str, Any], scenarios: dict[str, dict[str, Any]]) -> Path:
+    def spec(self, text: dict[str, Any], scenarios: Mapping[str, Any]) -> Path:
         """Writes a pipeline file with its scenarios (JSON is YAML), thresholds in seconds and a ground-truth log."""
         for role, scenario in scenarios.items():
             (self.project / f"{role}.json").write_text(json.dumps(scenario))

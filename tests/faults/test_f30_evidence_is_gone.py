@@ -17,10 +17,14 @@ def test_f30_an_alert_whose_evidence_is_gone_at_the_moment_of_acting_is_withdraw
         "rules": [
             {"on": "dispatch", "do": ["silent"]},
             # A person types something: the agent goes on by itself.
-            {"on": "prompt", "do": [{"work": 4}, "write_outputs", {"report": "done"}]},
+            {
+                "on": "prompt",
+                "do": [{"work": 4}, {"write": {"path": "draft.md", "content": "done"}}, {"report": "done"}],
+            },
         ],
     }
     run = fleet.launch(fleet.spec(one_task(), {"writer": scenario}))
+    fleet.wait_event("message_delivered", "writer")
     wait_for(lambda: fleet.deeds("writer", "fell_silent"), 60, fleet.tail)
     captain = fleet.crew("captain", run)
     assert captain is not None
@@ -38,7 +42,7 @@ def test_f30_an_alert_whose_evidence_is_gone_at_the_moment_of_acting_is_withdraw
     view = fleet.wait_over(run)
     assert view.run.state == "COMPLETED", view.run.cause
     withdrawn = fleet.events("alert_withdrawn", "writer")
-    assert [event.body["why"] for event in withdrawn] == ["now working"]
+    assert [event.body["why"] for event in withdrawn] == ["now working"], fleet.tail()
     assert not fleet.events("agent_nudged")
     assert not fleet.events("agent_restarted")
     assert len(fleet.deeds("writer", "prompt")) == 2

@@ -43,9 +43,14 @@ def power_off(fleet: Fleet, run: str) -> None:
         ["tmux", "-S", fleet.home.tmux(run), "display-message", "-p", "#{pid}"], capture_output=True, check=True
     )
     os.kill(int(server.stdout), 9)
-    wait_for(
-        lambda: not [fleet.kill(process) for process, _ in marked(fleet.boot, fleet.home.path, run)], 30, "power off"
-    )
+    wait_for(lambda: all_dead(fleet, run), 30, "power off")
+
+
+def all_dead(fleet: Fleet, run: str) -> bool:
+    left = [process for process, _ in marked(fleet.boot, fleet.home.path, run)]
+    for process in left:
+        fleet.kill(process)
+    return not left
 
 
 def up_with_another_boot_id(fleet: Fleet) -> str:

@@ -33,7 +33,7 @@ def test_f53_ending_one_session_leaves_those_whose_names_begin_alike(fleet: Flee
         assert fleet.cli(*words, check=False).returncode == 64, words
     for words in (["kill", run[:-1]], ["kill", f"{run}/writ"], ["kill", "t"]):
         assert fleet.cli(*words, check=False).returncode == 66, words
-    assert not fleet.events("order_received")
+    assert not fleet.events("order_given")
     fleet.cli("kill", f"{run}/writer")
     wait_for(lambda: len(fleet.deeds("writer", "started")) == 2, 60, fleet.tail)
     assert [deed["incarnation"] for deed in fleet.deeds("writer-two", "started")] == [1]

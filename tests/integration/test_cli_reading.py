@@ -18,6 +18,7 @@ from fleet import Fleet
 from helpers import wait_for
 
 QUICK = {"work_s": 0.3}
+BUSY: dict[str, Any] = {"rules": [{"on": "dispatch", "do": [{"work": 600}]}]}
 SPEC: dict[str, Any] = {
     "roles": {"planner": {}, "writer": {}},
     "phases": [
@@ -154,7 +155,7 @@ def test_events_are_filtered_continued_and_checked(fleet: Fleet) -> None:
 
 
 def test_followers_end_when_their_reader_leaves_and_with_an_interrupt(fleet: Fleet) -> None:
-    run = launch(fleet, {"rules": [{"on": "dispatch", "do": [{"work": 600}]}]})
+    run = launch(fleet, BUSY)
     fleet.wait_event("task_dispatched", "writer")
     for words in (["events", run, "--follow"], ["logs", run, "--follow"]):
         leaving = follow(fleet, *words)
@@ -174,19 +175,32 @@ def test_followers_end_when_their_reader_leaves_and_with_an_interrupt(fleet: Fle
 
 
 def test_the_live_table_follows_a_run_to_its_end(fleet: Fleet, terminal: Terminal) -> None:
-    spec = fleet.spec(copy.deepcopy(SPEC), {"planner": {"work_s": 2}, "writer": {"work_s": 2}})
+    spec = fleet.spec(copy.deepcopy(SPEC), {"planner": dict(QUICK), "writer": dict(QUICK)})
     terminal.dogwatch(f"run {spec}")
-    lines = terminal.shows("t-1  RUNNING  1/2 plan", "planner", "BUSY", "plan was given to planner")
-    assert all(len(line) <= 80 for line in lines)
-    terminal.resize(60, 8)
-    terminal.shows("t-1  RUNNING  2/2 draft", "writer")
-    terminal.resize(100, 30)
     terminal.shows("t-1  COMPLETED", "nothing of the run is left", "delivered 1/1", "code=0")
     assert terminal.cursor_is_shown()
 
 
+def test_the_live_table_fits_terminals_of_any_size_and_an_interrupt_ends_the_run(
+    fleet: Fleet, terminal: Terminal
+) -> None:
+    spec = fleet.spec(copy.deepcopy(SPEC), {"planner": dict(QUICK), "writer": dict(BUSY)})
+    terminal.dogwatch(f"run {spec}")
+    told = "draft was given to writer"
+    terminal.shows("t-1  RUNNING  2/2 draft", "planner", "WAITING", "BUSY", told)
+    terminal.resize(50, 4)
+    wait_for(lambda: not any(told in line for line in terminal.screen()), 60, "the events to give way")
+    assert [line[:10].split()[0] for line in terminal.shows("t-1", "writer") if line] == ["t-1", "planner", "writer"]
+    terminal.resize(120, 30)
+    terminal.shows("t-1  RUNNING  2/2 draft", "writer", "BUSY", told)
+    terminal.key("C-c")
+    lines = terminal.shows("interrupted: ending the runs", "code=130")
+    assert not any("Traceback" in line for line in lines)
+    assert terminal.cursor_is_shown()
+
+
 def test_a_watched_table_ends_with_an_interrupt_and_gives_the_cursor_back(fleet: Fleet, terminal: Terminal) -> None:
-    run = launch(fleet, {"rules": [{"on": "dispatch", "do": [{"work": 600}]}]})
+    run = launch(fleet, BUSY)
     terminal.dogwatch("status --watch")
     terminal.shows(run, "writer", "BUSY", "draft was given to writer")
     assert not terminal.cursor_is_shown()
@@ -197,7 +211,7 @@ def test_a_watched_table_ends_with_an_interrupt_and_gives_the_cursor_back(fleet:
 
 
 def test_attach_shows_an_agents_screen_also_from_within_tmux(fleet: Fleet, terminal: Terminal) -> None:
-    run = launch(fleet, {"rules": [{"on": "dispatch", "do": [{"work": 600}]}]})
+    run = launch(fleet, BUSY)
     fleet.wait_event("task_dispatched", "writer")
     assert fleet.cli("attach", f"{run}/nobody", check=False).returncode == 66
     piped = fleet.cli("attach", f"{run}/writer", check=False)

@@ -50,7 +50,7 @@ def test_an_event_without_facts_still_has_a_sentence(kind: str) -> None:
             "writer: silent turn, quiet for 3s: NUDGE advised",
         ),
         (
-            event("order_received", "", by="operator", agent="", cause="enough"),
+            event("order_given", "", by="operator", agent="", cause="enough"),
             "the operator asked to end the run: enough",
         ),
         (

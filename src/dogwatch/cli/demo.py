@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from functools import partial
 
 from dogwatch.cli.fleet import Keeper, bring_up, runs_of, take_down
 from dogwatch.cli.framework import INTERRUPTED, open_ledger
@@ -59,8 +60,8 @@ def start(home: Home, ledger: Store, folder: str) -> list[str]:
     spec = example("overnight")
     runs = []
     for settings in ({"writer": "steady"}, {"researcher": "steady"}):
-        plan = load(spec, settings)
-        runs.append(ledger.run(lambda tx, plan=plan: create_run(tx, plan, folder, f"{folder}/out", spec)).run)
+        create = partial(create_run, plan=load(spec, settings), project=folder, output=f"{folder}/out", spec_path=spec)
+        runs.append(ledger.run(create).run)
     bring_up(home, ledger)
     return runs
 

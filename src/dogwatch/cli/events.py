@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 
-from dogwatch.cli.following import until_left
+from dogwatch.cli.following import following, until_left
 from dogwatch.cli.framework import open_ledger, the_home
 from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import note
@@ -39,15 +39,10 @@ def execute(arguments: argparse.Namespace) -> int:
     ledger = open_ledger(the_home())
     if arguments.run and ledger.read(lambda r: r.get(f"run/{arguments.run}")) is None:
         raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
-    if arguments.since is not None:
-        cursor = _print_since(ledger, arguments, arguments.since)
-    else:
-        events, cursor = ledger.read(lambda r: _latest(r, arguments))
-        _print(events, as_json=arguments.json)
-        if not events and not arguments.follow:
-            note("note: no such events yet")
-    if arguments.follow:
-        _follow(ledger, arguments, cursor)
+    with following(wanted=arguments.follow):
+        cursor = _show(ledger, arguments)
+        if arguments.follow:
+            _follow(ledger, arguments, cursor)
     return 0
 
 
@@ -61,6 +56,17 @@ def _check(arguments: argparse.Namespace) -> None:
             close = difflib.get_close_matches(kind, EVENTS, 1)
             hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(EVENTS)}"
             raise UsageError(f"there is no kind of event {kind!r}", hint=hint)
+
+
+def _show(ledger: Store, arguments: argparse.Namespace) -> str:
+    """Prints what has happened so far, and returns the cursor behind which following goes on."""
+    if arguments.since is not None:
+        return _print_since(ledger, arguments, arguments.since)
+    events, cursor = ledger.read(lambda r: _latest(r, arguments))
+    _print(events, as_json=arguments.json)
+    if not events and not arguments.follow:
+        note("note: no such events yet")
+    return cursor
 
 
 def _latest(reader: Reader, arguments: argparse.Namespace) -> tuple[Sequence[Event], str]:

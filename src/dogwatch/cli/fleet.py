@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterable
 
 from dogwatch.actions.hands import MachineHands
@@ -69,7 +68,12 @@ def _living_dispatcher(ledger: Store, boot: str) -> CrewRecord | None:
 def order(ledger: Store, run: str, agent: str = "", cause: str = "") -> None:
     """Tells the run's captain to end the run, or one incarnation of an agent."""
     body = {"agent": agent, "cause": cause, "by": "operator"}
-    ledger.run(lambda tx: tx.push(orders_queue(run), body, uuid.uuid4().hex))
+
+    def give(tx: Tx) -> None:
+        item = tx.push(orders_queue(run), body)
+        tx.append("order_given", {**body, "order": item}, run=run, agent=agent)
+
+    ledger.run(give)
 
 
 def take_down(home: Home, ledger: Store) -> int:

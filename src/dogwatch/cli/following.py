@@ -6,17 +6,26 @@ import contextlib
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def following(*, wanted: bool) -> Iterator[None]:
+    """Within it, Ctrl-C is the normal end where following is wanted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not wanted:
+            raise
 
 
 def until_left(step: Callable[[], bool]) -> None:
-    """Calls `step` again and again until it answers False, the reader of the output has left, or Ctrl-C.
+    """Calls `step` again and again until it answers False or the reader of the output has left.
 
     `step` waits for news itself, for half a second at the most.
     """
-    with contextlib.suppress(KeyboardInterrupt):
-        while not reader_has_left() and step():
-            sys.stdout.flush()
+    sys.stdout.flush()
+    while not reader_has_left() and step():
         sys.stdout.flush()
 
 

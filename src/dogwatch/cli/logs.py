@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from dogwatch.cli.following import until_left
+from dogwatch.cli.following import following, until_left
 from dogwatch.cli.framework import the_home
 from dogwatch.cli.table import COLOURS, clean, paint, wants_colour
 from dogwatch.errors import NotFoundError, UsageError
@@ -125,7 +125,6 @@ def log_files(home: Home, run: str, member: str) -> list[LogFile]:
 def show(files: list[LogFile], lines: int, *, follow: bool, raw: bool) -> None:
     """The last lines of the logs together, and with `follow` what comes next."""
     entries = sorted((entry for file in files for entry in file.last(lines)), key=lambda entry: entry.at)
-    _print(entries[len(entries) - min(lines, len(entries)) :], raw)
 
     def step() -> bool:
         _print(sorted((entry for file in files for entry in file.news()), key=lambda entry: entry.at), raw)
@@ -133,8 +132,10 @@ def show(files: list[LogFile], lines: int, *, follow: bool, raw: bool) -> None:
         time.sleep(WAIT_S)
         return True
 
-    if follow:
-        until_left(step)
+    with following(wanted=follow):
+        _print(entries[len(entries) - min(lines, len(entries)) :], raw)
+        if follow:
+            until_left(step)
 
 
 def _print(entries: list[Entry], raw: bool) -> None:

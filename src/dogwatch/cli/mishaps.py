@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dogwatch.actions.kill import send_signal
 from dogwatch.ledger.api import Event, Store
@@ -89,7 +90,7 @@ def inject_and_follow(ledger: Store, broken: Sequence[Mishap], truth: str) -> No
     deeds = _deeds(truth)
     for mishap in broken:
         if not mishap.injected and mishap.victim is not None:
-            view = ledger.read(lambda reader, run=mishap.run: load_run(reader, run))
+            view = ledger.read(partial(load_run, run=mishap.run))
             process = mishap.victim(ledger, view)
             before = SystemClock().now()
             if process is not None and send_signal(process, signal.SIGKILL, before.boot):
@@ -97,10 +98,14 @@ def inject_and_follow(ledger: Store, broken: Sequence[Mishap], truth: str) -> No
         elif not mishap.injected:
             mishap.injected = deeds.get((mishap.run, mishap.deed), 0.0)
         if mishap.injected and not mishap.mended:
-            events = ledger.read(lambda reader, run=mishap.run: reader.recent(500, run))
+            events = _recent(ledger, mishap.run)
             since = [event for event in events if event.at.mono >= mishap.injected]
             mishap.noticed = next((e.at.mono for e in since if mishap.noticing(e)), 0.0)
             mishap.mended = next((e.at.mono for e in since if mishap.mending(e)), 0.0)
+
+
+def _recent(ledger: Store, run: str) -> Sequence[Event]:
+    return ledger.read(lambda reader: reader.recent(500, run))
 
 
 def _busy_planner(ledger: Store, view: RunView) -> ProcessId | None:

@@ -95,7 +95,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
         f"{f.agent}: {_words(f['diagnosis'])}, quiet for {f.time('quiet_s')}: {f['action']} advised"
     ),
     "alert_withdrawn": lambda f: f"{f.agent} needs no {f['action']} any more{f.tail('why')}",
-    "order_received": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",
+    "order_given": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",
     "crew_started": lambda f: f"the {f['member']} started (pid {f['pid']})",
     "crew_revived": lambda f: f"the {f['member']} was revived (pid {f['pid']}, start {f['starts']})",
     "crew_lost": lambda f: f"the {f['member']} was found dead (pid {f['pid']}): it is started again",

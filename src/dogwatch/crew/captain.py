@@ -21,7 +21,7 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.route import SpawnAgent, decide
 
 TYPING_WAIT_S = 0.1
-ROUNDS_MAX = 20
+DECISIONS_MAX = 20
 REVIVE_LEASE_S = 10.0
 
 
@@ -50,9 +50,9 @@ class Captain:
             self._prepared = True
         watched = self._keep_crew(helm, view)
         self._settle(helm)
-        self._route(helm, watched)
+        more = self._route(helm, watched)
         view = helm.view()
-        if view.run.over:
+        if view.run.over or more:
             return 0.0
         return TYPING_WAIT_S if post(helm, view) else view.plan.limits.sweep_s
 
@@ -75,7 +75,6 @@ class Captain:
             if claimed is None:
                 return
             tx.ack(claimed)
-            tx.append("order_received", dict(item.body), f"order:{item.id}", run=self.run, agent=agent)
             if agent in view.agents and view.agents[agent].process is not None:
                 restart(tx, view, view.agents[agent], "killed by the operator", [f"order {item.id}"])
 
@@ -83,14 +82,18 @@ class Captain:
             end_run(helm, "FAILED", str(item.body.get("cause") or "killed by the operator"))
         helm.record(fn)
 
-    def _route(self, helm: Helm, watched: bool) -> None:
-        """Decides until nothing is left to decide. No agent starts before the watchdog watches."""
-        for _ in range(ROUNDS_MAX):
+    def _route(self, helm: Helm, watched: bool) -> bool:
+        """Decides until nothing is left to decide; True where a step's share is used up and more may be left, so that
+        two hundred spawns do not keep the heartbeat waiting. No agent starts before the watchdog watches."""
+        share = DECISIONS_MAX
+        while share > 0:
             view = helm.view()
-            decisions = [d for d in decide(view, helm.now) if watched or not isinstance(d, SpawnAgent)]
+            decisions = [d for d in decide(view, helm.now) if watched or not isinstance(d, SpawnAgent)][:share]
             changed = [carry_out(helm, view, decision) for decision in decisions]
             if not any(changed):
-                return
+                return False
+            share -= len(decisions)
+        return True
 
     def _keep_crew(self, helm: Helm, view: RunView) -> bool:
         """Revives the watchdog and a dead dispatcher; True while the watchdog lives."""

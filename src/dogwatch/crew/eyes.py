@@ -62,6 +62,7 @@ class MachineEyes:
         return Sight(
             process=self.life(agent.process) if agent.process else "unknown",
             session="unknown" if panes is None else "gone" if pane is None else "dead" if pane.dead else "alive",
+            hooks=role is not None and harness(role.harness).hooks,
             turn=self._turn(agent),
             screen=screen,
             composer=composer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dogwatch.crew.log import Log
@@ -13,6 +13,7 @@ from dogwatch.errors import LeaseLostError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load_run, save
 from dogwatch.model.brief import Header
+from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.view import RunView
@@ -69,6 +70,13 @@ def send(
     if tx.append("message_sent", known, f"message:{message.key}", run=agent.run, agent=agent.agent):
         save(tx, message)
     return message
+
+
+def expire(tx: Tx, message: MessageRecord) -> None:
+    """The message will not be delivered any more: its incarnation is gone, or it was overtaken."""
+    save(tx, replace(message, state=MESSAGE.step(message.state, "expired")))
+    body = {"message": message.id, "kind": message.kind, "incarnation": message.incarnation}
+    tx.append("message_expired", body, f"expired:{message.key}", run=message.run, agent=message.to)
 
 
 def typed_text(message: MessageRecord) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.log import Log
 from dogwatch.errors import LeaseLostError, LedgerError, StaleError
-from dogwatch.ledger.api import Store
+from dogwatch.ledger.api import START, Store
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 
@@ -29,6 +29,7 @@ def serve(
     member: Member[W],
     world: W,
     ledger: Store,
+    run: str,
     now: Callable[[], Moment],
     selector: selectors.BaseSelector,
     eyes: MachineEyes,
@@ -37,26 +38,58 @@ def serve(
 ) -> int:
     """Steps until the member is done. A ledger that fails is waited for: agents go on meanwhile, nothing is decided."""
     selector.register(ledger.fileno(), selectors.EVENT_READ, None)
+    news = News(ledger, run)
     while True:
         try:
             wait_s = member.step(world, ledger, now())
+            if wait_s is None:
+                return 0
+            _wait(selector, wait_s, now, news, eyes)
         except (LeaseLostError, StaleError) as error:
             log.info("place_lost", reason=str(error))
             return 0
         except LedgerError as error:
             log.error("ledger_failed", error=error.message, hint=error.hint, code=error.code)
-            wait_s = LEDGER_PAUSE_S
-        if wait_s is None:
-            return 0
-        _wait(selector, ledger, wait_s, eyes)
+            selector.select(LEDGER_PAUSE_S)
         reap()
 
 
-def _wait(selector: selectors.BaseSelector, ledger: Store, wait_s: float, eyes: MachineEyes) -> None:
-    for key, _ in selector.select(wait_s):
-        if key.data is None:
-            ledger.wait(0)
-        elif isinstance(key.data, ProcessId):
-            eyes.drop_dead(key.data)
-        else:
-            key.data()
+class News:
+    """Tells whether the doorbell rang for this run: the bell is one for all runs, and most rings are for others."""
+
+    def __init__(self, ledger: Store, run: str) -> None:
+        self._ledger = ledger
+        self._run = run
+        self._cursor: str | None = None
+
+    def any(self) -> bool:
+        """Whether something has happened since the last time that this was asked."""
+        self._ledger.wait(0)
+        if self._cursor is None:
+            newest = self._ledger.read(lambda reader: reader.recent(1, self._run))
+            self._cursor = newest[0].cursor if newest else START
+            return True
+        found = self._ledger.since(self._cursor, 1000, self._run)
+        if found:
+            self._cursor = found[-1].cursor
+        return bool(found)
+
+
+def _wait(
+    selector: selectors.BaseSelector, wait_s: float, now: Callable[[], Moment], news: News, eyes: MachineEyes
+) -> None:
+    """Until something happens that concerns this member, or the time is over."""
+    until = now().plus(wait_s)
+    while True:
+        woken = False
+        for key, _ in selector.select(max(0.0, until.mono - now().mono)):
+            if key.data is None:
+                woken = news.any() or woken
+            else:
+                woken = True
+                if isinstance(key.data, ProcessId):
+                    eyes.drop_dead(key.data)
+                else:
+                    key.data()
+        if woken or now().mono >= until.mono:
+            return

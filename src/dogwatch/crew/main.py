@@ -72,7 +72,9 @@ def _watchdog(place: Place) -> int:
     from dogwatch.crew.watchdog import Watchdog
 
     member = Watchdog(place.run, place.lease, place.log)
-    return serve(member, Watching(place.eyes), place.ledger, place.clock.now, place.selector, place.eyes, place.log)
+    return serve(
+        member, Watching(place.eyes), place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log
+    )
 
 
 def _dispatcher(place: Place) -> int:
@@ -89,7 +91,9 @@ def _dispatcher(place: Place) -> int:
 
     world = Dispatching(place.eyes, hands)
     member = Dispatcher(place.lease, place.log, now)
-    return serve(member, world, place.ledger, place.clock.now, place.selector, place.eyes, place.log, hands.reap)
+    return serve(
+        member, world, place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log, hands.reap
+    )
 
 
 def _captain(place: Place) -> int:
@@ -110,6 +114,8 @@ def _captain(place: Place) -> int:
     world = Commanding(place.eyes, hands, at_door)
     member = Captain(place.run, place.lease, place.log)
     try:
-        return serve(member, world, place.ledger, place.clock.now, place.selector, place.eyes, place.log, hands.reap)
+        return serve(
+            member, world, place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log, hands.reap
+        )
     finally:
         at_door.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.helm import Helm, expire, send
 from dogwatch.crew.tasks import ask_reviewer
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change, load_all, save
@@ -121,9 +121,7 @@ def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
             state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
             save(tx, replace(message, incarnation=successor.incarnation, state=state, step="", step_at=None))
             continue
-        save(tx, replace(message, state=MESSAGE.step(message.state, "expired")))
-        body = {"message": message.id, "kind": message.kind, "incarnation": message.incarnation}
-        tx.append("message_expired", body, f"expired:{message.key}", run=successor.run, agent=successor.agent)
+        expire(tx, message)
     for record in view.checkpoints.values():
         asked = any(
             m.kind == "checkpoint" and m.subject == record.checkpoint and m.to == successor.agent

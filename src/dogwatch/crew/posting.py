@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.crew.helm import Helm, typed_text
+from dogwatch.crew.helm import Helm, expire, typed_text
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
@@ -44,6 +44,9 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if message.id in sight.turn.receipts:
         helm.record(lambda tx: _delivered(tx, message))
         return True
+    if not message.step and _is_obsolete(view, message):
+        helm.record(lambda tx: expire(tx, message))
+        return True
     if not message.step:
         return _may_type(client, sight) and _paste(helm, view, message)
     age = _age(helm.now, message)
@@ -58,6 +61,19 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if age > view.plan.limits.receipt_s and _may_type(client, sight):
         helm.record(lambda tx: _retry(tx, message))
     return True
+
+
+def _is_obsolete(view: RunView, message: MessageRecord) -> bool:
+    """A nudge that was overtaken: what it is about is finished, or was given out anew since."""
+    if message.kind != "nudge":
+        return False
+    duty = view.duty_of(message.to)
+    return (
+        duty is None
+        or duty.subject != message.subject
+        or duty.delivered is None
+        or duty.delivered.mono > message.queued.mono
+    )
 
 
 def _may_type(client: Harness, sight: Sight) -> bool:

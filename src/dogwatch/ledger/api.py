@@ -156,7 +156,8 @@ class Store(Protocol):
 
     def fileno(self) -> int:
         """The doorbell as a file descriptor for `selectors`: readable after a commit of any process, though not
-        after the store's own, lest a loop that writes wakes itself for ever. `wait(0)` empties it."""
+        after the store's own, lest a loop that writes wakes itself for ever, nor after mere renewals.
+        `wait(0)` empties it."""
 
     def close(self) -> None:
         """Lets go of everything. Closing twice is no error."""

@@ -51,7 +51,6 @@ class SqliteStore:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
         if self._damage is not None:
             raise self._damage
-        changes = self._connection.total_changes
         for attempt in range(1, ATTEMPTS_MAX + 1):
             with self._turn():
                 self._begin("BEGIN IMMEDIATE")
@@ -64,7 +63,7 @@ class SqliteStore:
                     self._end(tx)
                     if attempt == ATTEMPTS_MAX or tx.cause is None or not sqlite_errors.is_busy(tx.cause):
                         raise
-        if self._connection.total_changes != changes:
+        if tx.news:
             self._bell.ring()
         return result
 

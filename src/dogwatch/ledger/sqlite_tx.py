@@ -19,7 +19,9 @@ PAGE_ROWS = 32
 
 
 class SqliteTx(SqliteReader):
-    """All of it or nothing. The caller has begun it, and commits it."""
+    """All of it or nothing. The caller has begun it, and commits it. `news` is whether anybody needs to hear of it."""
+
+    news = False
 
     def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
         """Records an event; False where its `op_id` was used before."""
@@ -88,6 +90,7 @@ class SqliteTx(SqliteReader):
             "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?,"
             " expires_boot = ?, expires_mono = ?, expires_wall = ? WHERE name = ? AND slot = ?",
             (*_columns(self.now), *_columns(expires), lease.name, lease.slot),
+            news=False,
         )
         return dataclasses.replace(lease, renewed=self.now, expires=expires)
 
@@ -139,6 +142,7 @@ class SqliteTx(SqliteReader):
         self._change(
             "UPDATE items SET claim_boot = ?, claim_mono = ?, claim_wall = ? WHERE seq = ?",
             (*_columns(expires), self._claimed(item)),
+            news=False,
         )
         return dataclasses.replace(item, expires=expires)
 
@@ -153,12 +157,14 @@ class SqliteTx(SqliteReader):
             (self._claimed(item),),
         )
 
-    def _change(self, statement: str, values: Sequence[Any]) -> int:
-        """How many rows the statement changed."""
+    def _change(self, statement: str, values: Sequence[Any], *, news: bool = True) -> int:
+        """How many rows the statement changed. A renewal is no news: heartbeats would wake everybody for nothing."""
         if self.spoiled is not None:
             raise self.spoiled
         try:
-            return self._connection.execute(statement, values).rowcount
+            changed = self._connection.execute(statement, values).rowcount
+            self.news = self.news or (news and changed > 0)
+            return changed
         except sqlite3.Error as error:
             self.cause = error
             self.spoiled = translate(error, self._path)

@@ -96,10 +96,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What was seen of an agent at one instant. `unknown` means that the look failed, never that nothing is there."""
+    """What was seen of an agent at one instant. `unknown` means that the look failed, never that nothing is there.
+
+    Without `hooks` the client says nothing of its turns: whatever it does looks alike.
+    """
 
     process: Literal["alive", "dead", "unknown"] = "unknown"
     session: Literal["alive", "dead", "gone", "unknown"] = "unknown"
+    hooks: bool = True
     turn: Turn = Turn()
     screen: str = "unknown"
     composer: str | None = None

@@ -45,6 +45,8 @@ def diagnose(agent: AgentRecord, duty: Duty | None, sight: Sight, limits: Limits
         return Diagnosis(kind="unknown", evidence=("the process could not be looked at",))
     if sight.process == "dead":
         return _dead(agent, sight)
+    if not sight.hooks:
+        return Diagnosis(kind="unknown", evidence=("the process lives; its client has no hooks to tell more",))
     turn = sight.turn
     if turn.state == "none":
         return _starting(agent, limits, now)

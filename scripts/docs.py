@@ -1,0 +1,283 @@
+"""Writes the generated pages of docs/reference/: python scripts/docs.py [--check]
+
+Everything comes from the code itself. What the code does not say in words stands in the tables below, and a name
+that is missing there stops the script. With --check nothing is written; exit code 1 where a page is not current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dogwatch import errors
+from dogwatch.actions.spawn import agent_environment
+from dogwatch.cli import COMMANDS
+from dogwatch.cli.framework import command_parser
+from dogwatch.model.events import EVENTS
+from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.spec import reference
+from dogwatch.world.home import Home
+
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+# So wide that argparse never breaks a usage line: where it would break one depends on the terminal and on Python.
+WIDTH = "2000"
+
+COMMAND_CODES: dict[str, dict[int, str]] = {
+    "run": {
+        0: "every run was delivered: COMPLETED, or PARTIAL where the pipeline allows it",
+        1: "a run ended as FAILED",
+        2: "a run ended as NO_CONSENSUS (kept for a later version: no run ends so today)",
+        65: "the pipeline file has errors",
+        75: "`dogwatch down` was called meanwhile; the runs keep their place",
+        130: "interrupted with Ctrl-C; the runs were ended",
+    },
+    "demo": {
+        0: "both runs were delivered and every fault was noticed and mended",
+        1: "a run failed, or a fault was not injected, noticed or mended",
+        130: "interrupted; everything was cleaned up",
+    },
+    "up": {0: "the dispatcher is alive", 1: "it did not start within 30 s; the message names its log"},
+    "kill": {
+        0: "it has ended",
+        66: "there is no such run or agent",
+        75: "not ended within `--wait`; the order stands",
+        77: "the run is over already",
+    },
+    "attach": {64: "there is no terminal, or the target names no agent", 66: "there is no such run, agent or session"},
+    "status, events, logs": {66: "there is no such run, or nothing was ever recorded in this home"},
+    "spec check": {0: "all files can be used", 65: "at least one has problems"},
+    "spec explain": {65: "the file has problems"},
+    "doctor": {0: "no problem was found; warnings are none", 1: "at least one problem"},
+    "report, claim, mail, checkpoint, heartbeat": {
+        0: "the captain has recorded it",
+        64: "it was not called inside an agent, or an argument is wrong",
+        75: "the captain did not answer in time; call again, nothing was lost",
+        77: "refused: against the rules, or from an incarnation that is gone; nothing was changed",
+    },
+}
+
+LIFECYCLE_WORDS = {
+    "run": "One execution of a pipeline. ORCHESTRATING and NO_CONSENSUS are kept for a consensus phase, which this"
+    " version does not have.",
+    "agent": "A holder of a role. A new incarnation takes the agent back to CREATED. ERROR means that it is not started"
+    " again: it failed too often, or the run failed.",
+    "health": "An axis of its own. This version knows healthy, and unresponsive for an agent that was given up.",
+    "message": "From the captain or from another agent. It is delivered when the agent's client says so"
+    " itself, through a hook; a plain command has none, and then it is delivered when it was typed.",
+    "task": "The unit of work. A dead agent's task is returned without counting as an attempt; accepted means that the"
+    " outputs were read.",
+    "checkpoint": "A review. Each round asks every reviewer; revised returns the author's task with the notes.",
+}
+
+OPERATOR_VARIABLES = {
+    "DOGWATCH_HOME": "The folder for all state: ledger, sockets, spools, logs. Default: `$XDG_STATE_HOME/dogwatch`. At"
+    " most 48 bytes long, because Unix sockets lie below it.",
+    "XDG_STATE_HOME": "Where the default home lies. Default, also where it is no absolute path: `~/.local/state`.",
+    "NO_COLOR": "Set to anything, there are no colours.",
+    "TERM": "With `dumb` there are no colours. Where standard output is no terminal, there are none either.",
+    "PYTHON": "The interpreter that `make` builds `.venv` with, where `python3` is not the right one.",
+}
+
+AGENT_VARIABLES = {
+    "DOGWATCH_HOME": "The home of the dogwatch that started it.",
+    "DOGWATCH_RUN": "The run, such as `overnight-1`.",
+    "DOGWATCH_ROLE": "The agent's name: the role's own, or numbered where the role has several holders.",
+    "DOGWATCH_INCARNATION": "The number of its process, from 1. Calls with a number that is not current are refused.",
+    "DOGWATCH_SLUG": "The incarnation's name for people, such as `quick-gull`.",
+    "DOGWATCH_PROJECT": "The folder that it works in.",
+    "DOGWATCH_OUTPUT": "The folder for the run's outputs; output paths of the pipeline file are relative to it.",
+    "DOGWATCH_DOOR": "The Unix socket of the run's captain.",
+    "DOGWATCH_SPOOL": "The file that its client's hooks append to ([spool](spool.md)).",
+    "PATH": "The operator's, with a folder before it that holds this `dogwatch`.",
+}
+
+OTHER_VARIABLES = {
+    "DOGWATCH_DOOR_WAIT_S": "For agents: how many seconds a `dogwatch` call waits for a captain that is away, from 0 to"
+    " 86400. Default: 60.",
+    "SCRIPTED_TRUTH": "For scripted agents: the file for the ground truth ([scenario](scenario.md)).",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page is not current")
+    check: bool = parser.parse_args().check
+    os.environ["COLUMNS"] = WIDTH
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    stale = [name for name, make in PAGES.items() if not is_current(REFERENCE / name, make())]
+    for name in stale:
+        if check:
+            print(f"error: docs/reference/{name} is not current\nhint: make docs", file=sys.stderr)
+        else:
+            (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
+            print(f"written: docs/reference/{name}")
+    return 1 if check and stale else 0
+
+
+def is_current(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def page(source: str, *blocks: str) -> str:
+    """A page with the note that it is generated, and one empty line between its blocks."""
+    note = f"<!-- Generated by `make docs` from {source}. Do not edit. -->"
+    return "\n\n".join([note, *(block.strip() for block in blocks if block.strip())]) + "\n"
+
+
+def table(heading: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [heading, tuple("---" for _ in heading), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def cli() -> str:
+    """Every command with its description, usage, options and example."""
+    blocks = ["# The command line", "Errors are two lines on standard error, `error: …` and `hint: …`."]
+    blocks[1] += " The exit codes stand in [exit-codes.md](exit-codes.md), the JSON in [json.md](json.md)."
+    for heading in ("For operators", "For agents"):
+        names = [name for name, (group, _) in COMMANDS.items() if group == heading]
+        blocks += [f"## {heading}"]
+        blocks += [table(("command", "what it does"), ((f"[`{n}`](#{n})", COMMANDS[n][1]) for n in names))]
+        for name in names:
+            blocks += command(name)
+    return page("the parsers in `src/dogwatch/cli/`", *blocks)
+
+
+def command(name: str) -> Iterator[str]:
+    parser = command_parser(name)
+    yield f"### {name}"
+    yield from (paragraph(text) for text in (parser.description or "").strip().split("\n\n"))
+    verbs = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    yield usage(parser, *(verb for action in verbs for verb in action.choices.values()))
+    rows = [*arguments(parser, "")]
+    for action in verbs:
+        rows += [(f"`{choice.dest}`", choice.help or "") for choice in action._choices_actions]
+        for verb, of_verb in action.choices.items():
+            rows += arguments(of_verb, f"{verb} ")
+    yield table(("argument", "meaning"), iter(rows)) if rows else ""
+    yield f"Example:\n\n```sh\n{(parser.epilog or '').removeprefix('example:').strip()}\n```"
+
+
+def usage(*parsers: argparse.ArgumentParser) -> str:
+    """The usage lines; for a command with verbs, those of the verbs."""
+    chosen = parsers[1:] or parsers
+    lines = (parser.format_usage().removeprefix("usage:").strip() for parser in chosen)
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+def arguments(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str, str]]:
+    """What needs a word beyond the usage line. argparse keeps its actions private, and offers no other way to them."""
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
+            continue
+        name = str(action.metavar or action.dest)
+        if action.option_strings:
+            value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
+            name = ", ".join(action.option_strings) + value
+        elif action.choices:
+            name = "|".join(action.choices)
+        if action.help:
+            yield f"`{before}{name}`", action.help.replace("%%", "%")
+
+
+def paragraph(text: str) -> str:
+    """Lines that each begin with a word and a colon are a list; all others flow."""
+    lines = text.splitlines()
+    if len(lines) > 1 and all(line.partition(":")[0].isalpha() for line in lines):
+        return "\n".join(f"- {' '.join(line.split())}" for line in lines)
+    return text
+
+
+def events() -> str:
+    words = (
+        "What the ledger keeps, in the order of the commits. `dogwatch events` shows them as sentences,"
+        " `dogwatch events --json` whole ([json.md](json.md)). An event is never changed or removed."
+    )
+    rows = ((f"`{kind}`", meaning) for kind, meaning in EVENTS.items())
+    return page("`src/dogwatch/model/events.py`", "# Events", words, table(("kind", "meaning"), rows))
+
+
+def spec() -> str:
+    return page("the models in `src/dogwatch/spec/`", reference())
+
+
+def exit_codes() -> str:
+    kinds = [
+        kind for _, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, errors.DogwatchError)
+    ]
+    known = ((f"{kind.exit_code}", f"`{kind.code}`", (kind.__doc__ or "").strip()) for kind in kinds)
+    rows = (
+        (f"`{name}`" if number == 0 else "", str(code), meaning)
+        for name, codes in COMMAND_CODES.items()
+        for number, (code, meaning) in enumerate(codes.items())
+    )
+    return page(
+        "`src/dogwatch/errors.py`",
+        "# Exit codes",
+        "0 is success, also where the reader of a pipe has left; 130 is Ctrl-C. All others are an error of a named"
+        " kind, or the outcome that the command tells. The numbers follow `sysexits.h` where one fits.",
+        "## Errors",
+        table(("exit code", "kind", "meaning"), known),
+        "## By command",
+        "What a code means for a command in particular. Every command can also end with 64 (wrong arguments) and with"
+        " 74 (the ledger cannot be used).",
+        table(("command", "exit code", "meaning"), rows),
+    )
+
+
+def lifecycles() -> str:
+    blocks = ["# Lifecycles", "Each is one table in the code. A step that its table does not have is refused."]
+    for lifecycle in LIFECYCLES:
+        blocks += [f"## {lifecycle.name}", LIFECYCLE_WORDS[lifecycle.name], diagram(lifecycle)]
+    return page("`src/dogwatch/model/lifecycle.py`", *blocks)
+
+
+def diagram(lifecycle: Lifecycle) -> str:
+    lines = ["stateDiagram-v2", "    direction LR", f"    [*] --> {lifecycle.first}"]
+    for state, following in lifecycle.table.items():
+        lines += [f"    {state} --> {after}" for after in following] or [f"    {state} --> [*]"]
+    return "```mermaid\n" + "\n".join(lines) + "\n```"
+
+
+def settings() -> str:
+    limits = next(part for part in reference().split("\n## ") if part.startswith("`limits`"))
+    start = Moment("", 0.0, 0.0)
+    run = RunRecord(run="run", spec="", project="", output="", created=start)
+    told = agent_environment(Home("home"), run, AgentRecord(run="run", agent="agent", role="role"))
+    agents = {name: AGENT_VARIABLES[name] for name in told}
+    return page(
+        "`actions/spawn.py`, the models in `spec/` and the tables in `scripts/docs.py`",
+        "# Settings",
+        "Two things can be set: a few variables of the environment, and the `limits` of a pipeline file.",
+        "## Variables for operators",
+        table(("variable", "meaning"), ((f"`{name}`", text) for name, text in OPERATOR_VARIABLES.items())),
+        "## Variables that every agent is given",
+        table(("variable", "meaning"), ((f"`{name}`", text) for name, text in agents.items())),
+        "The role's own `environment` comes on top, without names that begin with `DOGWATCH_`. A gate's command is"
+        " given the operator's environment with `DOGWATCH_HOME`, `DOGWATCH_RUN`, `DOGWATCH_PROJECT`, `DOGWATCH_OUTPUT`,"
+        " `DOGWATCH_ROLE` (`gate:` and its name) and `DOGWATCH_INCARNATION` (the attempt), and starts in the output"
+        " folder.",
+        "## Further variables",
+        table(("variable", "meaning"), ((f"`{name}`", text) for name, text in OTHER_VARIABLES.items())),
+        "## " + limits.replace("`limits`", "`limits` of a pipeline file", 1),
+        "`dogwatch run FILE --set limits.nudge_s=5` sets one for a single run.",
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli,
+    "events.md": events,
+    "exit-codes.md": exit_codes,
+    "lifecycles.md": lifecycles,
+    "settings.md": settings,
+    "spec.md": spec,
+}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

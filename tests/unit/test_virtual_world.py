@@ -1,0 +1,325 @@
+"""The crew on a machine that is not there: whole pipelines in virtual time, with the very steps of the real crew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from virtual import Machine, Script, VirtualAgent
+
+from dogwatch.coordination.runs import create_run
+from dogwatch.crew.queues import orders_queue
+from dogwatch.ledger import open_store
+from dogwatch.ledger.api import Store
+from dogwatch.model.brief import Header
+from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
+from dogwatch.testing.clock import ManualClock
+
+DRAFT = Dispatch(name="draft", to="writer", task="Write.", outputs=(Output(path="draft.md"),))
+FINAL = Dispatch(name="final", to="writer", task="Finish.", outputs=(Output(path="final.md"),))
+COLLECT = Dispatch(name="collect", to="worker", address="any", task="Collect.", outputs=(Output(path="data.csv"),))
+REVIEW = Checkpoint(name="review", artifact="draft.md", author="draft", reviewers=("judge",))
+WRITER, JUDGE = Role(name="writer", harness="scripted"), Role(name="judge", harness="scripted")
+WORKERS = Role(name="worker", harness="scripted", count=2)
+LIMITS = Limits(nudge_s=10.0, peek_s=10.0, restarts_max=2, restart_backoff_s=1.0, deadline_s=500.0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+    store = open_store(str(tmp_path / "ledger.db"), clock)
+    yield store
+    store.close()
+
+
+def plan(*phases: Phase, roles: tuple[Role, ...] = (WRITER, JUDGE), path: str = "draft.md") -> Plan:
+    return Plan(name="v", roles=roles, phases=phases, deliverable=ByteCheck(path=path), limits=LIMITS)
+
+
+def begin(ledger: Store, clock: ManualClock, what: Plan, script: Script = lambda agent, header: "") -> Machine:
+    """A machine with one run and a dispatcher, as `dogwatch run` leaves it."""
+    ledger.run(lambda tx: create_run(tx, what, "/project", "/out", "/pipeline.yaml"))
+    machine = Machine(ledger, clock, script)
+    machine.hands.start_crew("dispatcher")
+    return machine
+
+
+def finish(machine: Machine, limit_s: float = 600.0) -> tuple[str, str]:
+    machine.run_until(lambda: machine.view("v-1").run.cleared, limit_s)
+    run = machine.view("v-1").run
+    return run.state, run.cause
+
+
+def by_incarnation(agent: str, deed: str, until: int = 1, kind: str = "dispatch") -> Script:
+    """The agent does this deed with messages of the kind up to that incarnation, and what is usual later."""
+
+    def script(who: VirtualAgent, header: Header) -> str:
+        return deed if who.name == agent and header.kind == kind and who.incarnation <= until else ""
+
+    return script
+
+
+THREE_PHASES = plan(
+    Phase(name="draft", dispatches=(DRAFT,), checkpoints=(REVIEW,)),
+    Phase(name="gated", gates=(Gate(name="counted", command=("true",)),)),
+    Phase(name="final", dispatches=(FINAL,)),
+    path="final.md",
+)
+
+
+def test_a_whole_pipeline_is_completed_in_virtual_time(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES)
+    assert finish(machine, 60) == ("COMPLETED", "")
+    assert [e.body["phase"] for e in machine.events("phase_ended")] == ["draft", "gated", "final"]
+    assert machine.cleared == ["v-1"]
+    assert [agent.incarnation for agent in machine.agents.values()] == [1, 1]
+    assert not machine.events("alert_raised")
+
+
+def test_an_agent_that_dies_is_replaced_and_its_task_is_done_by_its_successor(
+    ledger: Store, clock: ManualClock
+) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "die"))
+    assert finish(machine, 60) == ("COMPLETED", "")
+    assert [e.body["diagnosis"] for e in machine.events("alert_raised")] == ["exited"]
+    assert [e.body["incarnation"] for e in machine.events("agent_spawned", "writer")] == [1, 2]
+    assert len(machine.events("agent_spawned", "judge")) == 1
+
+
+def test_an_agent_that_falls_silent_is_nudged_once_after_the_threshold_and_goes_on(
+    ledger: Store, clock: ManualClock
+) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "silent"))
+    machine.run_until(lambda: bool(machine.events("agent_nudged")))
+    silent, nudged = machine.events("message_delivered", "writer")[0], machine.events("agent_nudged")[0]
+    assert LIMITS.nudge_s <= nudged.at.since(silent.at) < LIMITS.nudge_s + 2 * LIMITS.sweep_s + 2
+    assert finish(machine, 120)[0] == "COMPLETED"
+    assert len([e for e in machine.events("message_delivered") if e.body["kind"] == "nudge"]) == 2
+    assert not machine.events("agent_restarted")
+
+
+def test_a_lost_report_is_rescued_and_nobody_is_restarted(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "lose_report"))
+    assert finish(machine, 120)[0] == "COMPLETED"
+    assert [e.body["task"] for e in machine.events("task_rescued")] == ["draft", "final"]
+    assert not machine.events("agent_restarted")
+
+
+def test_neither_long_work_nor_having_nothing_to_do_is_a_reason_to_act(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,))))
+    machine.work_s = 40 * LIMITS.nudge_s
+    assert finish(machine)[0] == "COMPLETED"
+    assert not machine.events("alert_raised")
+    assert not machine.events("agent_restarted")
+
+
+@pytest.mark.parametrize("member", ["captain", "watchdog", "dispatcher"])
+def test_a_crew_member_that_is_killed_is_replaced_and_nothing_is_done_twice(
+    ledger: Store, clock: ManualClock, member: str
+) -> None:
+    machine = begin(ledger, clock, THREE_PHASES)
+    machine.run_until(lambda: bool(machine.events("task_dispatched")))
+    machine.kill(machine.member(member))
+    assert finish(machine, 120)[0] == "COMPLETED"
+    assert [e.body["member"] for e in machine.events("crew_lost")] == [member]
+    assert [e.body["member"] for e in machine.events("crew_revived")] == [member]
+    assert [len(agent.prompts) for agent in machine.agents.values()] == [1, 2]
+    assert len(machine.events("agent_spawned")) == 2
+
+
+def test_a_captain_that_lives_and_does_nothing_is_ended_and_replaced(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES)
+    machine.run_until(lambda: bool(machine.events("task_dispatched")))
+    stuck = machine.member("captain")
+    berth = next(berth for berth in machine.crew if berth.process == stuck)
+    berth.step = lambda machine: setattr(berth, "due", machine.now.mono + 1)  # type: ignore[method-assign]
+    assert finish(machine, 120)[0] == "COMPLETED"
+    assert stuck not in machine.alive
+    assert [e.body["member"] for e in machine.events("crew_silent")] == ["captain"]
+
+
+def test_an_agent_that_always_dies_is_given_up_and_the_run_fails_with_that_cause(
+    ledger: Store, clock: ManualClock
+) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "die", until=99))
+    state, cause = finish(machine, 600)
+    assert state == "FAILED"
+    assert "writer failed 3 times" in cause
+    assert len(machine.events("agent_spawned", "writer")) == 3
+
+
+def test_the_deadline_ends_a_run_in_which_nothing_moves(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES)
+    machine.run_until(lambda: bool(machine.agents) and bool(machine.agents["writer"].prompts))
+    machine.agents["writer"].due = []
+    state, cause = finish(machine, 800)
+    assert (state, cause) == ("FAILED", "deadline: not finished within 500 s")
+
+
+def test_a_suspended_machine_ends_with_nobody_restarted(ledger: Store, clock: ManualClock) -> None:
+    """The wall clock jumps by hours while no time passes."""
+    machine = begin(ledger, clock, THREE_PHASES)
+    machine.run_until(lambda: bool(machine.events("task_dispatched")))
+    clock.step_wall(7 * 3600)
+    assert finish(machine, 120)[0] == "COMPLETED"
+    assert not machine.events("alert_raised")
+
+
+def test_a_reviewer_that_was_given_up_fails_the_review_and_not_the_captain(ledger: Store, clock: ManualClock) -> None:
+    """The reviewer is lost before anybody asks it."""
+    machine = begin(ledger, clock, THREE_PHASES)
+
+    def kill_judge() -> bool:
+        judge = machine.agents.get("judge")
+        if judge is not None and judge.process in machine.alive and judge.machine.view("v-1").agents["judge"].confirmed:
+            machine.kill(judge.process)
+        return machine.view("v-1").agents["judge"].state == "ERROR" if machine.agents else False
+
+    machine.script = by_incarnation("writer", "silent", kind="dispatch")
+    machine.run_until(kill_judge)
+    state, cause = finish(machine)
+    assert state == "FAILED"
+    assert "review" in cause
+
+
+def test_a_task_for_any_holder_goes_to_the_other_when_its_first_holder_was_given_up(
+    ledger: Store, clock: ManualClock
+) -> None:
+    what = plan(Phase(name="collect", dispatches=(COLLECT,)), roles=(WORKERS,), path="data.csv")
+    machine = begin(ledger, clock, what)
+    machine.run_until(lambda: bool(machine.events("task_claimed")))
+    first = machine.events("task_claimed")[0].agent
+
+    def kill_first() -> bool:
+        if machine.agents[first].process in machine.alive:
+            machine.kill(machine.agents[first].process)
+        return machine.view("v-1").agents[first].state == "ERROR"
+
+    machine.run_until(kill_first)
+    assert finish(machine)[0] == "COMPLETED"
+    assert machine.events("task_accepted")[0].agent != first
+
+
+def test_an_order_to_kill_an_agent_that_was_given_up_does_not_stop_the_captain(
+    ledger: Store, clock: ManualClock
+) -> None:
+    what = plan(Phase(name="draft", dispatches=(DRAFT,)))
+    machine = begin(ledger, clock, what, by_incarnation("writer", "silent"))
+
+    def kill_judge() -> bool:
+        judge = machine.agents.get("judge")
+        if judge is not None and judge.process in machine.alive:
+            machine.kill(judge.process)
+        return bool(machine.agents) and machine.view("v-1").agents["judge"].state == "ERROR"
+
+    machine.run_until(kill_judge)
+    ledger.run(lambda tx: tx.push(orders_queue("v-1"), {"agent": "judge", "cause": "", "by": "operator"}, "o1"))
+    machine.ring()
+    assert finish(machine)[0] == "COMPLETED"
+
+
+def test_an_agent_killed_by_the_operator_more_often_than_it_may_fail_gets_its_next_incarnation(
+    ledger: Store, clock: ManualClock
+) -> None:
+    """An operator's kill is no failure of the agent."""
+    what = plan(Phase(name="draft", dispatches=(DRAFT,)))
+    machine = begin(ledger, clock, what, by_incarnation("writer", "silent", until=9))
+    for number in range(LIMITS.restarts_max + 1):
+        machine.run_until(lambda number=number: len(machine.events("task_dispatched")) > number)  # type: ignore[misc]
+        ledger.run(lambda tx, n=number: tx.push(orders_queue("v-1"), {"agent": "writer"}, f"o{n}"))  # type: ignore[misc]
+        machine.ring()
+    machine.run_until(lambda: len(machine.events("order_given")) > LIMITS.restarts_max)
+    assert not machine.events("agent_quarantined")
+
+
+def test_a_phase_of_only_checkpoints_is_reviewed(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(
+        ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,)), Phase(name="review", checkpoints=(REVIEW,)))
+    )
+    assert finish(machine)[0] == "COMPLETED"
+    assert [e.body["state"] for e in machine.events("checkpoint_closed")] == ["approved"]
+
+
+def test_a_revision_asked_for_in_a_later_phase_reaches_the_author_before_the_next_round(
+    ledger: Store, clock: ManualClock
+) -> None:
+    final = Phase(name="final", dispatches=(FINAL,), checkpoints=(REVIEW,))
+    rounds: list[int] = []
+
+    def script(who: VirtualAgent, header: Header) -> str:
+        if header.kind != "checkpoint":
+            return ""
+        rounds.append(len(rounds) + 1)
+        return "revise" if len(rounds) == 1 else "approve"
+
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,)), final), script)
+    assert finish(machine)[0] == "COMPLETED"
+    drafts = [e for e in machine.events("task_dispatched") if e.body["task"] == "draft"]
+    assert len(drafts) == 2, "the author was never told to revise"
+    second = [e for e in machine.events("checkpoint_asked") if e.body["round"] == 2][0]
+    assert drafts[1].at.mono < second.at.mono
+    assert machine.view("v-1").tasks["draft"].state == "accepted"
+
+
+def test_mail_that_is_read_while_it_is_being_typed_does_not_block_the_composer(
+    ledger: Store, clock: ManualClock
+) -> None:
+    """A tool of the agent reads its mail in the very moment between paste and Enter."""
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("judge", "hold", kind="never"))
+    machine.run_until(lambda: bool(machine.events("task_dispatched")))
+    machine.agents["writer"].call("mail_send", to="judge", text="the draft comes soon")
+    machine.run_until(lambda: machine.agents["judge"].composer != "")
+    machine.agents["judge"].call("mail_read")
+    assert finish(machine)[0] == "COMPLETED"
+
+
+def test_mail_sent_again_with_the_same_operation_after_the_receiver_was_replaced_arrives_once(
+    ledger: Store, clock: ManualClock
+) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "silent"))
+    machine.run_until(lambda: bool(machine.events("task_dispatched")))
+    machine.agents["writer"].call("mail_send", to="judge", text="once", op_id="the-same")
+    machine.run_until(lambda: bool(machine.events("message_acknowledged")))
+    machine.kill(machine.agents["judge"].process)
+    machine.run_until(lambda: len(machine.events("agent_spawned", "judge")) == 2)
+    machine.agents["writer"].call("mail_send", to="judge", text="once", op_id="the-same")
+    assert finish(machine)[0] == "COMPLETED"
+    sent = [e for e in machine.events("message_sent", "judge") if e.body["kind"] == "mail"]
+    assert len(sent) == 1
+
+
+def test_a_reviewer_is_not_nudged_about_a_second_round_that_has_not_reached_it(
+    ledger: Store, clock: ManualClock
+) -> None:
+    """The first round's request was delivered long ago; the second one's is only being typed."""
+    asked: list[int] = []
+
+    def script(who: VirtualAgent, header: Header) -> str:
+        if header.kind == "checkpoint":
+            asked.append(1)
+            machine.work_s = 5 * LIMITS.nudge_s if len(asked) == 1 else 1.0
+            return "revise" if len(asked) == 1 else ""
+        return ""
+
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,), checkpoints=(REVIEW,))), script)
+    assert finish(machine)[0] == "COMPLETED"
+    assert not machine.events("alert_raised", "judge")
+    assert not machine.events("agent_nudged", "judge")
+
+
+def test_a_replaced_reviewer_is_asked_again_and_its_answer_counts(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("judge", "die", kind="checkpoint"))
+    assert finish(machine)[0] == "COMPLETED"
+    assert [e.body["round"] for e in machine.events("checkpoint_answered")] == [1]
+    assert machine.agents["judge"].incarnation == 2
+
+
+def test_a_task_that_fails_as_often_as_it_may_ends_the_run_with_its_reason(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "fail"))
+    assert finish(machine) == ("FAILED", "task draft failed: it cannot be done")
+    assert [e.body["attempt"] for e in machine.events("task_dispatched")] == [1, 2]

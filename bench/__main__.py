@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import ledger
+from bench import cli, ledger
 from bench.harness import Figure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
+    "cli": cli.measure,
     "ledger": ledger.measure,
 }
 

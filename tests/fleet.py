@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers import wait_for
-
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Event, Store
 from dogwatch.ledger.records import load_run
@@ -23,6 +21,7 @@ from dogwatch.model.view import RunView
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import life, marked
+from helpers import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = {
@@ -124,9 +123,7 @@ class Fleet:
         return [deed for line in lines if (deed := json.loads(line)) and (not did or deed["did"] == did)]
 
     def wait_event(self, kind: str, agent: str = "", timeout_s: float = 120) -> Event:
-        return wait_for(
-            lambda: next(iter(self.events(kind, agent)), None), timeout_s, f"{kind} of {agent or 'anybody'}"
-        )
+        return wait_for(lambda: self.events(kind, agent), timeout_s, f"{kind} of {agent or 'anybody'}")[0]
 
     def wait_over(self, run: str, timeout_s: float = 240) -> RunView:
         """Waits until the run is over and cleared."""

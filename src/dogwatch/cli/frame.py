@@ -29,7 +29,9 @@ class Frame:
 
 def lay_out(frame: Frame, width: int, height: int) -> list[Line]:
     """At most `height` lines. Where there is too little room, first the events go, then the agents, then runs."""
-    extra: list[Line] = [[], *([(clean(line), "")] for line in frame.extra)] if frame.extra else []
+    extra: list[Line] = [[(clean(line), "")] for line in frame.extra]
+    if frame.extra and frame.extra[0]:
+        extra.insert(0, [])
     extra = extra[: max(0, height - 2)]
     room = height - len(extra)
     runs = frame.snapshot["runs"]

@@ -5,11 +5,14 @@ It is drawn on the terminal's other screen, so that a resize leaves no traces, a
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleDimensions, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -50,6 +53,7 @@ def _show(ledger: Store, runs: list[str] | None, extra: Extra | None, over: Call
         vertical_overflow="crop",
     ) as live:
         while not over(frame):
+            _measure(console)
             live.update(_drawn(frame, console, console.height), refresh=True)
             drawn = time.monotonic()
             ledger.wait(REDRAW_S_MAX)
@@ -57,6 +61,13 @@ def _show(ledger: Store, runs: list[str] | None, extra: Extra | None, over: Call
             time.sleep(max(0.0, drawn + REDRAW_S_MIN - time.monotonic()))
             frame = _look(ledger, runs, extra)
     console.print(_drawn(frame, console, max(console.height, len(frame.extra) + 2 * len(frame.snapshot["runs"]))))
+
+
+def _measure(console: Console) -> None:
+    """The terminal's size as it is now; rich would believe COLUMNS and LINES, which may be of another time."""
+    with contextlib.suppress(OSError):
+        columns, lines = os.get_terminal_size(sys.stderr.fileno())
+        console.size = ConsoleDimensions(columns, lines)
 
 
 def _look(ledger: Store, runs: list[str] | None, extra: Extra | None) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import sys
@@ -24,4 +25,6 @@ class Log:
     def _line(self, level: str, event: str, fields: dict[str, object]) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         line = {"at": at, "level": level, **self._base, "event": event, **fields}
-        self._write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+        # A full disk must not end a crew member for want of a log line.
+        with contextlib.suppress(OSError):
+            self._write(json.dumps(line, ensure_ascii=False, default=str) + "\n")

@@ -12,8 +12,9 @@ from dogwatch.errors import LeaseLostError, LedgerError, StaleError
 from dogwatch.ledger.api import START, Store
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
+from dogwatch.world.tmux import ProbeFailedError
 
-LEDGER_PAUSE_S = 1.0
+PAUSE_S = 1.0
 
 W = TypeVar("W", contravariant=True)
 
@@ -36,7 +37,7 @@ def serve(
     log: Log,
     reap: Callable[[], None] = lambda: None,
 ) -> int:
-    """Steps until the member is done. A ledger that fails is waited for: agents go on meanwhile, nothing is decided."""
+    """Steps until the member is done. What fails for want of the machine is waited for; the agents go on meanwhile."""
     selector.register(ledger.fileno(), selectors.EVENT_READ, None)
     news = News(ledger, run)
     while True:
@@ -48,9 +49,10 @@ def serve(
         except (LeaseLostError, StaleError) as error:
             log.info("place_lost", reason=str(error))
             return 0
-        except LedgerError as error:
-            log.error("ledger_failed", error=error.message, hint=error.hint, code=error.code)
-            selector.select(LEDGER_PAUSE_S)
+        except (LedgerError, OSError, ProbeFailedError) as error:
+            # A full disk, a locked ledger, a tmux that does not answer: any step may be broken off and made again.
+            log.error("step_failed", error=str(error), kind=type(error).__name__)
+            selector.select(PAUSE_S)
         reap()
 
 

@@ -31,6 +31,7 @@ SECONDS = {
     "startup_s": 60,
     "restart_backoff_s": 0.2,
     "restarts_max": 5,
+    "receipt_s": 6,
     "deadline_s": 240,
 }
 
@@ -101,6 +102,27 @@ class Fleet:
         self._children.append(child)
         return child
 
+    def as_agent(
+        self, run: str, agent: str, *words: str, incarnation: int = 1, stdin: bytes = b"", **variables: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """One call of the command line as if from inside an agent; `variables` change its environment."""
+        mark = {
+            "DOGWATCH_RUN": run,
+            "DOGWATCH_ROLE": agent,
+            "DOGWATCH_INCARNATION": str(incarnation),
+            "DOGWATCH_DOOR": self.home.door(run),
+            "DOGWATCH_DOOR_WAIT_S": "60",
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "dogwatch", *words],
+            env={**self.environment, **mark, **variables},
+            cwd=self.project,
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+
     def launch(self, spec: Path, *words: str) -> str:
         """Starts one run and leaves it to the crew; returns its name."""
         return self.cli("run", str(spec), "--detach", *words).stdout.strip()
@@ -152,6 +174,18 @@ class Fleet:
         for run in runs:
             found += [path for path in (self.home.tmux(run), self.home.door(run)) if os.path.exists(path)]
         return found
+
+    def processes(self) -> list[str]:
+        """All living processes of this home, crew and agents alike."""
+        needle = f"DOGWATCH_HOME={self.home.path}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if needle in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
+            except OSError:
+                continue
+        return [command for command in found if command]
 
     def close(self) -> None:
         """Ends everything and shows that nothing of it is left."""

@@ -218,7 +218,7 @@ def test_attach_shows_an_agents_screen_also_from_within_tmux(fleet: Fleet, termi
     assert (piped.returncode, piped.stdout) == (64, "")
     assert "attach needs a terminal" in piped.stderr
     terminal.dogwatch(f"attach {run}/writer")
-    terminal.shows(f"{run}/writer")
+    terminal.shows(f"Scripted agent · {run}/writer")
     terminal.key("x")
     terminal.key("C-b", "d")
     terminal.shows("detached", "code=0")

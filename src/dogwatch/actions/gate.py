@@ -7,14 +7,16 @@ it is run again, never passed over.
 from __future__ import annotations
 
 import os
+import subprocess
 
 from dogwatch.actions.kill import end_marked
-from dogwatch.actions.start import detached
 from dogwatch.model.plan import Gate
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
 from dogwatch.world.home import Home
+from dogwatch.world.processes import identify
 
+_children: list[subprocess.Popen[bytes]] = []
 TIMED_OUT = 124
 MISSING = 127
 # The shell only keeps the result: the command itself is exec'ed by `timeout`, with its words as they are.
@@ -41,8 +43,20 @@ def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt
         "DOGWATCH_OUTPUT": run.output,
     }
     argv = ["sh", "-c", _KEEPER, "gate", folder, f"{gate.timeout_s:g}", *gate.command]
+    os.makedirs(run.output, exist_ok=True)
     with open(f"{folder}/log", "ab") as log:
-        return detached(argv, boot, environment=environment, folder=run.output, output=log)
+        child = subprocess.Popen(
+            argv,
+            env=environment,
+            cwd=run.output,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _children[:] = [*(known for known in _children if known.poll() is None), child]
+    # It may be over already; then zero as its start time makes it count as dead.
+    return identify(child.pid, boot) or ProcessId(boot, child.pid, 0)
 
 
 def result(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> int | None:

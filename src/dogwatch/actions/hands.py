@@ -1,12 +1,14 @@
-"""All that a captain or dispatcher may do to the machine, bound to one home and one boot."""
+"""All that a captain may do to agents and gates, bound to one home and one boot."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
+from collections.abc import Sequence
 
-from dogwatch.actions import deliver, gate, kill, start
-from dogwatch.actions.spawn import Spawned, spawn, write_entry_point
+from dogwatch.actions import deliver, gate, kill
+from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_entry_point
 from dogwatch.model.plan import Gate, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
@@ -30,6 +32,9 @@ class MachineHands:
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
         return spawn(self.home, self.boot, run, plan, agent)
 
+    def dismiss(self, agent: AgentRecord) -> None:
+        dismiss(self.home, self.boot, agent)
+
     def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.paste(self.home.tmux(agent.run), agent.pane, agent.process, message.id, text)
@@ -48,19 +53,15 @@ class MachineHands:
             return None
         return code, gate.explain(code, plan, gate.last_lines(self.home, run, phase, plan, attempt)) if code else ""
 
-    def start_crew(self, member: str, run: str = "") -> ProcessId:
-        return start.start_crew(self.home, self.boot, member, run)
-
     def end_silent_crew(self, process: ProcessId) -> None:
-        start.end_silent_crew(process, self.boot)
+        """Ends a crew member that lives and makes no progress: its stacks go to its log first, then it is killed."""
+        kill.send_signal(process, signal.SIGUSR1, self.boot)
+        kill.end([process], self.boot, grace_s=0.2)
 
-    def clear(self, run: str) -> int:
+    def clear(self, run: str, servers: Sequence[ProcessId]) -> int:
         """Ends everything of the run: sessions, what the agents left behind, its tmux server, its door."""
-        kill.end_server(self.home.tmux(run), self.boot)
+        kill.end_server(self.home.tmux(run), servers, self.boot)
         ended = kill.end_marked(self.home, self.boot, run)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.home.door(run))
         return ended
-
-    def reap(self) -> None:
-        start.reap()

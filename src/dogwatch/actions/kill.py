@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterable
 
-from dogwatch.errors import RefusedError
+from dogwatch.errors import MissingToolError, RefusedError
 from dogwatch.model.process import ProcessId
 from dogwatch.world import tmux
 from dogwatch.world.home import Home
@@ -76,14 +76,17 @@ def end_marked(
     return len(found)
 
 
-def end_server(socket: str, boot: str) -> None:
-    """Ends a run's tmux server with all its sessions. Only ever a server under DOGWATCH_HOME."""
-    shown = tmux.run(socket, "display-message", "-p", "#{pid}")
-    if shown.returncode == 0 and shown.stdout.strip().isdigit():
-        server = identify(int(shown.stdout), boot)
-        tmux.run(socket, "set-option", "-s", "exit-empty", "on", ";", "kill-session", "-a", ";", "kill-session")
-        if server is not None:
-            end([server], boot, grace_s=1.0)
+def end_server(socket: str, servers: Iterable[ProcessId], boot: str) -> None:
+    """Ends a run's tmux server with all its sessions. Only ever a server under DOGWATCH_HOME: `servers` are those that
+    were seen to hold its agents, for the case that it does not answer any more."""
+    known = set(servers)
+    with contextlib.suppress(tmux.ProbeFailedError, MissingToolError):
+        shown = tmux.run(socket, "display-message", "-p", "#{pid}")
+        answering = identify(int(shown.stdout), boot) if shown.stdout.strip().isdigit() else None
+        if answering is not None:
+            known.add(answering)
+            tmux.run(socket, "set-option", "-s", "exit-empty", "on", ";", "kill-session", "-a", ";", "kill-session")
+    end(known, boot, grace_s=1.0)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(socket)
 

@@ -44,6 +44,7 @@ class Spawned:
 
     process: ProcessId
     pane: str
+    server: ProcessId | None
     adopted: bool
 
 
@@ -68,6 +69,12 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
     environment = {**role.environment, **agent_environment(home, run, agent)}
     _start(socket, run, agent, environment, command)
     return _found(socket, boot, agent, adopted=False)
+
+
+def dismiss(home: Home, boot: str, agent: AgentRecord) -> None:
+    """Ends an agent that is not started again, with whatever it has started."""
+    end_session(home.tmux(agent.run), agent.session)
+    end_marked(home, boot, agent.run, agent.agent)
 
 
 def agent_environment(home: Home, run: RunRecord, agent: AgentRecord) -> dict[str, str]:
@@ -111,12 +118,11 @@ def _start(
     for option in _SERVER_OPTIONS:
         arguments += [";", "set-option", *option]
     arguments += [";", "new-session", "-d", "-s", agent.session, "-x", str(COLUMNS), "-y", str(ROWS), "-c", run.project]
-    for name, value in environment.items():
-        arguments += ["-e", f"{name}={value}"]
-    # `env` takes tmux's own variables away and becomes the command: no shell, and the pane's process is the agent.
-    # PATH is set there, because tmux would put its client's own in the place of the session's.
-    path = f"PATH={environment['PATH']}"
-    arguments += ["--", "env", "-u", "TMUX", "-u", "TMUX_PANE", path, *command]
+    arguments += ["-e", f"{tmux.SESSION_MARK}={agent.incarnation}"]
+    # `env` sets the variables, takes tmux's own away and becomes the command: no shell, and the pane's process is the
+    # agent. Set for the session, they would mark a person's shell in it too, and tmux would put in a PATH of its own.
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    arguments += ["--", "env", "-u", "TMUX", "-u", "TMUX_PANE", "-u", tmux.SESSION_MARK, *variables, *command]
     # Set for the window, after it is made: as a global option it crashes a tmux 3.3a server.
     arguments += [";", "set-option", "-w", "-t", exact(agent.session), "window-size", "manual"]
     done = tmux.run(socket, *arguments)
@@ -135,4 +141,4 @@ def _found(socket: str, boot: str, agent: AgentRecord, *, adopted: bool) -> Spaw
         )
     # A process that is dead already has no start time any more; zero matches no process, so it counts as dead.
     process = identify(pane.pid, boot) or ProcessId(boot, pane.pid, 0)
-    return Spawned(process, pane.id, adopted)
+    return Spawned(process, pane.id, identify(pane.server, boot), adopted)

@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kill": ("For operators", "end a run, or one incarnation of an agent"),
     "spec": ("For operators", "check, explain or describe a pipeline file"),
     "doctor": ("For operators", "check this machine, with a fix for each finding"),
-    "demo": ("For operators", "run two pipelines with four faults each way and see them mended"),
+    "demo": ("For operators", "run two pipelines, break four things, and see each mended"),
     "version": ("For operators", "print the version"),
     "completions": ("For operators", "print completions for bash, zsh or fish"),
     "report": ("For agents", "report a task as done or failed"),

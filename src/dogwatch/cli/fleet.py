@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import selectors
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from dogwatch.actions.hands import MachineHands
 from dogwatch.actions.kill import end
 from dogwatch.actions.spawn import write_entry_point
+from dogwatch.crew.eyes import MachineEyes
+from dogwatch.crew.membership import is_silent
+from dogwatch.crew.mending import restart
 from dogwatch.crew.queues import orders_queue
+from dogwatch.crew.starting import CrewStarter
 from dogwatch.errors import AwayError, DogwatchError
 from dogwatch.ledger.api import Store, Tx
-from dogwatch.ledger.records import load, load_all
+from dogwatch.ledger.records import load, load_all, load_run
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.world.clock import SystemClock
@@ -23,25 +29,54 @@ UP_WAIT_S = 30.0
 
 
 def bring_up(home: Home, ledger: Store) -> CrewRecord:
-    """A living dispatcher; starts one where there is none."""
-    boot = SystemClock().now().boot
+    """A living dispatcher, also where the operator had taken everything down."""
     write_entry_point(home)
     ledger.run(lambda tx: tx.delete("down"))
-    if (found := _living_dispatcher(ledger, boot)) is not None:
-        return found
-    MachineHands(home, boot).start_crew("dispatcher")
-    if not wait_until(ledger, lambda: _living_dispatcher(ledger, boot) is not None, UP_WAIT_S):
-        raise DogwatchError(
-            f"the dispatcher did not start within {UP_WAIT_S:g} s", hint=f"its log is {home.log('dispatcher')}"
-        )
-    started = _living_dispatcher(ledger, boot)
-    assert started is not None  # noqa: S101 - it was there a moment ago, and is revived if it died since
+    return keep_up(home, ledger)
+
+
+def keep_up(home: Home, ledger: Store) -> CrewRecord:
+    """A living dispatcher; starts one where there is none, or none that gives a sign of life."""
+    with CrewView(home) as crew:
+        if (found := crew.dispatcher(ledger)) is not None:
+            return found
+        CrewStarter(home).start_crew("dispatcher")
+        wait_until(ledger, lambda: crew.dispatcher(ledger) is not None, UP_WAIT_S)
+        started = crew.dispatcher(ledger)
+    if started is None:
+        message = f"the dispatcher did not start within {UP_WAIT_S:g} s"
+        raise DogwatchError(message, hint=f"its log is {home.log('dispatcher')}")
     return started
+
+
+class CrewView:
+    """An operator's look at the crew."""
+
+    def __init__(self, home: Home) -> None:
+        self._clock = SystemClock()
+        self._selector = selectors.DefaultSelector()
+        self._eyes = MachineEyes(home, self._clock.now().boot, self._selector, "operator", "")
+
+    def __enter__(self) -> CrewView:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._selector.close()
+
+    def dispatcher(self, ledger: Store) -> CrewRecord | None:
+        """The dispatcher that lives; one that is silent is ended, as any member of the crew would."""
+        record = ledger.read(lambda r: load(r, CrewRecord, "crew//dispatcher"))
+        if record is None or self._eyes.life(record.process) != "alive":
+            return None
+        if is_silent(self._eyes, record, self._clock.now()):
+            end([record.process], record.process.boot, grace_s=0.0)
+            return None
+        return record
 
 
 class Keeper:
     """Keeps the dispatcher alive while an operator's command waits: the layer behind the crew's own revival, for the
-    case that dispatcher and captains are killed at one instant."""
+    case that all of the crew is killed at one instant."""
 
     def __init__(self, home: Home, ledger: Store) -> None:
         self._home = home
@@ -53,16 +88,15 @@ class Keeper:
         if time.monotonic() - self._looked < 1.0:
             return []
         self._looked = time.monotonic()
-        if self._ledger.read(lambda r: r.get("down")) is not None:
-            raise AwayError("dogwatch was taken down; the runs keep their place", hint="dogwatch up goes on with them")
-        if _living_dispatcher(self._ledger, SystemClock().now().boot) is None:
-            bring_up(self._home, self._ledger)
+        refuse_when_down(self._ledger)
+        keep_up(self._home, self._ledger)
         return []
 
 
-def _living_dispatcher(ledger: Store, boot: str) -> CrewRecord | None:
-    record = ledger.read(lambda r: load(r, CrewRecord, "crew//dispatcher"))
-    return record if record is not None and life(record.process, boot) == "alive" else None
+def refuse_when_down(ledger: Store) -> None:
+    """AwayError where the operator has taken dogwatch down."""
+    if ledger.read(lambda r: r.get("down")) is not None:
+        raise AwayError("dogwatch was taken down; the runs keep their place", hint="dogwatch up goes on with them")
 
 
 def order(ledger: Store, run: str, agent: str = "", cause: str = "") -> None:
@@ -77,22 +111,29 @@ def order(ledger: Store, run: str, agent: str = "", cause: str = "") -> None:
 
 
 def take_down(home: Home, ledger: Store) -> int:
-    """Ends the crew, then the agents; the runs stay as they are, for `up`. Returns how many processes there were."""
+    """Ends the crew, then the agents; the runs keep their place, for `up`. Returns how many processes there were."""
     boot = SystemClock().now().boot
-
-    def mark(tx: Tx) -> None:
-        tx.put("down", {"by": os.getpid()})
-
-    ledger.run(mark)
+    # From here on nobody can take a place in the crew; who has one already is ended until none is left.
+    ledger.run(lambda tx: tx.put("down", {"by": os.getpid()}))
     ended = 0
-    # A dispatcher may be starting a captain, and a captain a watchdog, while they are being ended: until none is left.
     while found := _living_crew(ledger, boot):
         end(found, boot, grace_s=0.5)
         ended += len(found)
     hands = MachineHands(home, boot)
     for document in ledger.read(lambda r: r.scan("active/")):
-        ended += hands.clear(document.key.removeprefix("active/"))
+        run = document.key.removeprefix("active/")
+        servers = {a.server for a in ledger.read(partial(load_run, run=run)).agents.values() if a.server is not None}
+        ended += hands.clear(run, list(servers))
+        ledger.run(partial(_rest_agents, run=run))
     return ended
+
+
+def _rest_agents(tx: Tx, run: str) -> None:
+    """The agents of the run are gone, and not by a failure of theirs: each waits for its next incarnation."""
+    view = load_run(tx, run)
+    for agent in view.agents.values():
+        if agent.process is not None and not view.run.over:
+            restart(tx, view, agent, "down", ["dogwatch was taken down"], counts=False)
 
 
 def _living_crew(ledger: Store, boot: str) -> list[ProcessId]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from dogwatch.cli.fleet import bring_up, order, runs_of, wait_until
+from dogwatch.cli.fleet import keep_up, order, refuse_when_down, runs_of, wait_until
 from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.errors import AwayError, NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Store
@@ -36,11 +36,12 @@ def execute(arguments: argparse.Namespace) -> int:
     if not found:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists them; a name is never a prefix")
     if found[0].over:
-        raise RefusedError(f"{run} is over already ({found[0].state})")
+        raise RefusedError(f"{run} is over already ({found[0].state})", hint="there is nothing left to end")
     incarnation = _incarnation(ledger, run, agent) if agent else 0
     if agent and incarnation is None:
         raise NotFoundError(f"{run} has no agent {agent!r}", hint=f"dogwatch status {run} lists them")
-    bring_up(home, ledger)
+    refuse_when_down(ledger)
+    keep_up(home, ledger)
     order(ledger, run, agent, "" if agent else "killed by the operator")
 
     def ended() -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Callable
 
 from dogwatch.cli.fleet import Keeper, bring_up, order, runs_of, wait_until
 from dogwatch.cli.framework import INTERRUPTED, open_ledger, print_json, the_home
 from dogwatch.coordination.runs import create_run
-from dogwatch.errors import UsageError
+from dogwatch.errors import MissingToolError, UsageError
 from dogwatch.ledger.api import Store
 from dogwatch.model.codec import encode
 from dogwatch.model.records import RunRecord
@@ -46,6 +47,13 @@ def execute(arguments: argparse.Namespace) -> int:
     if not os.path.isdir(project):
         raise UsageError(f"there is no folder {project}", hint="--project names an existing folder")
     output = os.path.abspath(arguments.output) if arguments.output else os.path.join(project, "out")
+    try:
+        os.makedirs(output, exist_ok=True)
+    except OSError as error:
+        message = f"the outputs cannot be written to {output}: {error.strerror}"
+        raise UsageError(message, hint="--output names a folder that can be made") from None
+    if shutil.which("tmux") is None:
+        raise MissingToolError("tmux is not installed", hint="apt-get install tmux")
     home = the_home()
     ledger = open_ledger(home, must_exist=False)
     spec = os.path.abspath(arguments.spec)

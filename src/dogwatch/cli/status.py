@@ -17,6 +17,7 @@ from dogwatch.cli.snapshot import ENDED_SHOWN_MAX, take
 from dogwatch.cli.table import columns, duration, note, number, wants_colour, width_of
 from dogwatch.errors import NotFoundError
 from dogwatch.ledger.api import Reader, Store
+from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
 
 EXAMPLE = "dogwatch status overnight-1"
@@ -67,7 +68,7 @@ def _watch(ledger: Store, names: list[str] | None) -> bool:
     return True
 
 
-def _show_empty(now: Any, as_json: bool) -> int:
+def _show_empty(now: Moment, as_json: bool) -> int:
     if as_json:
         at = {"boot": now.boot, "mono": now.mono, "wall": now.wall}
         print_json({"at": at, "dispatcher": None, "more": 0, "runs": []})

@@ -22,7 +22,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"dispatcher_pid": dispatcher.process.pid, "runs": runs})
     else:
-        print(f"the dispatcher is up (pid {dispatcher.process.pid}) and looks after {len(runs)} unfinished runs")
+        print(f"the dispatcher is up (pid {dispatcher.process.pid}); unfinished runs: {len(runs)}")
         for run in runs:
             print(f"  {run}")
     return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dogwatch.crew.log import Log
-from dogwatch.crew.membership import Reviver, beat, note_loss, place
+from dogwatch.crew.membership import Reviver, is_silent, note_loss, renew
 from dogwatch.crew.worlds import DispatcherWorld
-from dogwatch.ledger.api import Lease, Store
+from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import CrewRecord
@@ -21,37 +21,51 @@ class Dispatcher:
     def __init__(self, lease: Lease, log: Log, since: Moment) -> None:
         self.lease = lease
         self.log = log
-        self._captains = Reviver("captain")
+        self._captains = Reviver()
         self._busy = since
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
-        self.lease = beat(ledger, self.lease, now)
-        runs = [document.key.removeprefix("active/") for document in ledger.read(lambda r: r.scan("active/"))]
-        captains = ledger.read(lambda r: {run: load(r, CrewRecord, f"crew/{run}/captain") for run in runs})
+        captains = ledger.read(_captains)
+        # Before anything is written: a captain that is stopped in the middle of a transaction holds the ledger.
+        silent = {run for run, captain in captains.items() if is_silent(world.eyes, captain, now)}
+        for run in silent:
+            if (captain := captains[run]) is not None:
+                self.log.error("captain_silent", run=run, pid=captain.process.pid)
+                world.hands.end_silent_crew(captain.process)
+        self.lease = renew(ledger, self.lease, now)
         for run, captain in captains.items():
-            self._keep_captain(world, ledger, run, captain, now)
+            self._keep_captain(world, ledger, run, captain, "silent" if run in silent else "dead", now)
         world.eyes.watch([captain.process for captain in captains.values() if captain is not None])
-        if runs:
+        if captains:
             self._busy = now
-        if now.since(self._busy) > LINGER_S:
+        if now.since(self._busy) > LINGER_S and ledger.run(self._leave):
             self.log.info("nothing_to_do", lingered_s=LINGER_S)
-            ledger.run(lambda tx: tx.release(self.lease))
             return None
         return CADENCE_S
 
     def _keep_captain(
-        self, world: DispatcherWorld, ledger: Store, run: str, captain: CrewRecord | None, now: Moment
+        self, world: DispatcherWorld, ledger: Store, run: str, captain: CrewRecord | None, need: str, now: Moment
     ) -> None:
-        name = place("captain", run)
-        lease = next((held for held in ledger.read(lambda r: r.leases(name)) if held.name == name), None)
-        life = world.eyes.life(captain.process) if captain else "dead"
-        need = self._captains.needs(captain, lease, life, now, run)
-        if not need:
+        life = world.eyes.life(captain.process) if captain is not None else "dead"
+        if not self._captains.may_start(captain, life, now, run):
             return
         if captain is not None:
             ledger.run(lambda tx: note_loss(tx, captain, need))
-            if need == "silent":
-                world.hands.end_silent_crew(captain.process)
         self.log.info("captain_started", run=run, because=need)
         world.hands.start_crew("captain", run)
         self._captains.note_start(run, now)
+        world.eyes.pulse()
+
+    def _leave(self, tx: Tx) -> bool:
+        """In one transaction with the last look for work: whoever makes a run after it finds no dispatcher here."""
+        if tx.scan("active/"):
+            return False
+        tx.release(self.lease)
+        tx.delete("crew//dispatcher")
+        return True
+
+
+def _captains(reader: Reader) -> dict[str, CrewRecord | None]:
+    """The captain of every run that is not cleared yet."""
+    runs = [document.key.removeprefix("active/") for document in reader.scan("active/")]
+    return {run: load(reader, CrewRecord, f"crew/{run}/captain") for run in runs}

@@ -11,12 +11,14 @@ import os
 import selectors
 import socket
 import struct
+import time
 from collections.abc import Mapping
 from typing import Any
 
 REQUEST_BYTES_MAX = 1024 * 1024
 CONNECTIONS_MAX = 256
-ANSWER_TIMEOUT_S = 2.0
+REQUEST_S_MAX = 10.0
+ANSWER_TIMEOUT_S = 1.0
 
 
 class Caller:
@@ -26,12 +28,13 @@ class Caller:
         self.connection = connection
         self.body: Mapping[str, Any] = {}
         self.received = b""
+        self.since = time.monotonic()
 
     def answer(self, body: Mapping[str, Any]) -> None:
         """Sends the answer and closes. A caller that has gone away asks again, with the same operation id."""
         with contextlib.suppress(OSError), self.connection:
             self.connection.settimeout(ANSWER_TIMEOUT_S)
-            self.connection.sendall(json.dumps(body, ensure_ascii=False).encode() + b"\n")
+            self.connection.sendall(json.dumps(body).encode() + b"\n")
 
 
 class UnixDoor:
@@ -69,9 +72,14 @@ class UnixDoor:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        if len(self._callers) >= CONNECTIONS_MAX or _peer_uid(connection) != os.getuid():
+        for caller in [c for c in self._callers.values() if time.monotonic() - c.since > REQUEST_S_MAX]:
+            self._drop(caller)
+        if _peer_uid(connection) != os.getuid():
             connection.close()
             return
+        if len(self._callers) >= CONNECTIONS_MAX:
+            # Whoever has said nothing for the longest makes room.
+            self._drop(next(iter(self._callers.values())))
         connection.setblocking(False)
         caller = Caller(connection)
         self._callers[connection.fileno()] = caller

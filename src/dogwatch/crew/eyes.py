@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
+import time
 from collections.abc import Mapping, Sequence
 
+from dogwatch.errors import MissingToolError
 from dogwatch.harness import harness
+from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
@@ -15,14 +19,18 @@ from dogwatch.world import files, processes, tmux
 from dogwatch.world.home import Home
 from dogwatch.world.spool import SpoolReader
 
+BLIND_S = 2.0
+
 
 class MachineEyes:
     """Looks at the processes, panes, spools and files below one home. What it keeps is only cache."""
 
-    def __init__(self, home: Home, boot: str, selector: selectors.BaseSelector) -> None:
+    def __init__(self, home: Home, boot: str, selector: selectors.BaseSelector, member: str, run: str) -> None:
         self.home = home
         self.boot = boot
         self._selector = selector
+        self._beat = home.beat(member, run)
+        self._blind_until = 0.0
         self._watched: dict[ProcessId, int] = {}
         self._spools: dict[str, SpoolReader] = {}
 
@@ -32,11 +40,14 @@ class MachineEyes:
         panes: dict[str, tmux.Pane] | None = None
         captures: dict[str, tuple[str, ...]] = {}
         try:
-            panes = {pane.session: pane for pane in tmux.panes(socket)}
-            if screens:
-                captures = tmux.captures(socket, [panes[r.session].id for r in records if r.session in panes])
-        except tmux.ProbeFailedError:
+            if time.monotonic() >= self._blind_until:
+                panes = {pane.id: pane for pane in tmux.panes(socket)}
+                if screens:
+                    captures = tmux.captures(socket, [record.pane for record in records if record.pane in panes])
+        except (tmux.ProbeFailedError, MissingToolError):
+            # A server that hangs would cost each further look of this step as long again.
             panes = None
+            self._blind_until = time.monotonic() + BLIND_S
         return {record.agent: self._sight(view, record, panes, captures) for record in records}
 
     def _sight(
@@ -47,7 +58,7 @@ class MachineEyes:
         captures: Mapping[str, tuple[str, ...]],
     ) -> Sight:
         role = view.plan.role_of(agent.agent)
-        pane = panes.get(agent.session) if panes is not None else None
+        pane = panes.get(agent.pane) if panes is not None else None
         lines = captures.get(pane.id, ()) if pane else ()
         screen, composer = "unknown", None
         if role is not None and lines:
@@ -62,6 +73,7 @@ class MachineEyes:
         return Sight(
             process=self.life(agent.process) if agent.process else "unknown",
             session="unknown" if panes is None else "gone" if pane is None else "dead" if pane.dead else "alive",
+            own_fault=agent.process is None or agent.process.boot == self.boot,
             hooks=role is not None and harness(role.harness).hooks,
             turn=self._turn(agent),
             screen=screen,
@@ -81,6 +93,23 @@ class MachineEyes:
     def life(self, process: ProcessId) -> processes.Life:
         return processes.life(process, self.boot)
 
+    def silence_s(self, member: str, run: str, now: Moment) -> float | None:
+        try:
+            with open(self.home.beat(member, run), encoding="ascii") as file:
+                boot, mono = file.read().split()
+            return now.mono - float(mono) if boot == now.boot else None
+        except (OSError, ValueError):
+            return None
+
+    def pulse(self) -> None:
+        with contextlib.suppress(OSError):
+            # Written over in place: also on a full disk, and never empty for a reader.
+            fd = os.open(self._beat, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(fd, f"{self.boot} {time.monotonic():020.6f}\n".encode(), 0)
+            finally:
+                os.close(fd)
+
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         return files.marker(folder, outputs)
 
@@ -94,11 +123,14 @@ class MachineEyes:
         wanted = set(processes_)
         for process in [known for known in self._watched if known not in wanted]:
             self._forget(process)
-        for process in wanted - set(self._watched):
-            fd = processes.open_pidfd(process, self.boot)
-            if fd is not None:
-                self._watched[process] = fd
-                self._selector.register(fd, selectors.EVENT_READ, process)
+        for process in wanted:
+            self.watch_also(process)
+
+    def watch_also(self, process: ProcessId) -> None:
+        fd = processes.open_pidfd(process, self.boot) if process not in self._watched else None
+        if fd is not None:
+            self._watched[process] = fd
+            self._selector.register(fd, selectors.EVENT_READ, process)
 
     def drop_dead(self, process: ProcessId) -> None:
         """A watched process has died: its descriptor would stay readable and wake the loop for ever."""

@@ -12,6 +12,8 @@ from dogwatch.model.records import GateRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.route import RunGate
 
+ATTEMPTS_MAX = 10
+
 
 def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
     """One step of the gate: it starts, or it is looked after; True when it has passed or failed."""
@@ -37,6 +39,8 @@ def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
 def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord | None) -> bool:
     """A new attempt is recorded before it is started: one that a killed captain had started is ended, not counted."""
     attempt = known.attempt + 1 if known is not None else 1
+    if known is not None and attempt > ATTEMPTS_MAX:
+        return _conclude(helm, known, f"it did not come to an end in {known.attempt} attempts", None)
     record = GateRecord(run=helm.run, phase=phase, gate=plan.name, attempt=attempt)
 
     def fn(tx: Tx) -> None:
@@ -46,6 +50,7 @@ def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord 
     helm.record(fn)
     process = helm.world.hands.start_gate(view.run, phase, plan, attempt)
     helm.record(lambda tx: save(tx, replace(record, process=process)))
+    helm.world.eyes.watch_also(process)
     return False
 
 

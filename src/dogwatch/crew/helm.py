@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -13,12 +14,15 @@ from dogwatch.errors import LeaseLostError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load_run, save
 from dogwatch.model.brief import Header
+from dogwatch.model.codec import encode
 from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.view import RunView
 
 T = TypeVar("T")
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,18 @@ def send(
 
 def expire(tx: Tx, message: MessageRecord) -> None:
     """The message will not be delivered any more: its incarnation is gone, or it was overtaken."""
-    save(tx, replace(message, state=MESSAGE.step(message.state, "expired")))
+    put_away(tx, replace(message, state=MESSAGE.step(message.state, "expired")))
     body = {"message": message.id, "kind": message.kind, "incarnation": message.incarnation}
     tx.append("message_expired", body, f"expired:{message.key}", run=message.run, agent=message.to)
 
 
+def put_away(tx: Tx, message: MessageRecord) -> None:
+    """A message that has come to its end is kept where nobody reads it in every step."""
+    tx.delete(message.key)
+    tx.put(f"past-{message.key}", encode(message))
+
+
 def typed_text(message: MessageRecord) -> str:
-    """What is put into the agent's composer."""
-    return f"{Header(message.id, message.kind, message.subject)}\n{message.body}"
+    """What is put into the agent's composer. Control characters would be keystrokes there: they are left out."""
+    text = f"{Header(message.id, message.kind, message.subject)}\n{message.body}"
+    return _CONTROL.sub("", text)

@@ -35,13 +35,13 @@ def serve(
     selector: selectors.BaseSelector,
     eyes: MachineEyes,
     log: Log,
-    reap: Callable[[], None] = lambda: None,
 ) -> int:
     """Steps until the member is done. What fails for want of the machine is waited for; the agents go on meanwhile."""
     selector.register(ledger.fileno(), selectors.EVENT_READ, None)
     news = News(ledger, run)
     while True:
         try:
+            eyes.pulse()
             wait_s = member.step(world, ledger, now())
             if wait_s is None:
                 return 0
@@ -53,7 +53,6 @@ def serve(
             # A full disk, a locked ledger, a tmux that does not answer: any step may be broken off and made again.
             log.error("step_failed", error=str(error), kind=type(error).__name__)
             selector.select(PAUSE_S)
-        reap()
 
 
 class News:

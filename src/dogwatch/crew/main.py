@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.log import Log
-from dogwatch.crew.loop import serve
+from dogwatch.crew.loop import Member, W, serve
 from dogwatch.crew.membership import join
+from dogwatch.crew.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Lease, Store
@@ -47,13 +48,15 @@ def main(home: Home, member: str, run: str) -> int:
     now = clock.now()
     ledger = open_store(home.ledger, clock)
     selector = selectors.DefaultSelector()
-    eyes = MachineEyes(home, now.boot, selector)
+    os.makedirs(home.run(run) if run else home.path, mode=0o700, exist_ok=True)
+    eyes = MachineEyes(home, now.boot, selector, member, run)
     process = identify(os.getpid(), now.boot) or ProcessId(now.boot, os.getpid(), 0)
     lease = join(ledger, member, run, process, eyes.life, now)
     if lease is None:
         log.info("place_taken")
         return 0
     log.info("started", pid=os.getpid())
+    eyes.pulse()
     place = Place(home, run, lease, ledger, clock, selector, eyes, log)
     return {"watchdog": _watchdog, "dispatcher": _dispatcher, "captain": _captain}[member](place)
 
@@ -66,56 +69,48 @@ class Watching:
     """A watchdog's world."""
 
     eyes: MachineEyes
+    starter: CrewStarter
 
 
 def _watchdog(place: Place) -> int:
     from dogwatch.crew.watchdog import Watchdog
 
-    member = Watchdog(place.run, place.lease, place.log)
-    return serve(
-        member, Watching(place.eyes), place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log
-    )
+    world = Watching(place.eyes, CrewStarter(place.home))
+    return _serve(place, Watchdog(place.run, place.lease, place.log), world)
 
 
 def _dispatcher(place: Place) -> int:
-    from dogwatch.actions.hands import MachineHands
     from dogwatch.crew.dispatcher import Dispatcher
-
-    now = place.clock.now()
-    hands = MachineHands(place.home, now.boot)
+    from dogwatch.crew.hands import CrewHands
 
     @dataclass(frozen=True, slots=True)
     class Dispatching:
         eyes: MachineEyes
-        hands: MachineHands
+        hands: CrewHands
 
-    world = Dispatching(place.eyes, hands)
-    member = Dispatcher(place.lease, place.log, now)
-    return serve(
-        member, world, place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log, hands.reap
-    )
+    now = place.clock.now()
+    world = Dispatching(place.eyes, CrewHands(place.home, now.boot))
+    return _serve(place, Dispatcher(place.lease, place.log, now), world)
 
 
 def _captain(place: Place) -> int:
-    from dogwatch.actions.hands import MachineHands
     from dogwatch.crew.captain import Captain
     from dogwatch.crew.door import UnixDoor
-
-    hands = MachineHands(place.home, place.clock.now().boot)
-    os.makedirs(place.home.run(place.run), mode=0o700, exist_ok=True)
-    at_door = UnixDoor(place.home.door(place.run), place.selector)
+    from dogwatch.crew.hands import CrewHands
 
     @dataclass(frozen=True, slots=True)
     class Commanding:
         eyes: MachineEyes
-        hands: MachineHands
+        hands: CrewHands
         door: UnixDoor
 
-    world = Commanding(place.eyes, hands, at_door)
-    member = Captain(place.run, place.lease, place.log)
+    at_door = UnixDoor(place.home.door(place.run), place.selector)
     try:
-        return serve(
-            member, world, place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log, hands.reap
-        )
+        world = Commanding(place.eyes, CrewHands(place.home, place.clock.now().boot), at_door)
+        return _serve(place, Captain(place.run, place.lease, place.log), world)
     finally:
         at_door.close()
+
+
+def _serve(place: Place, member: Member[W], world: W) -> int:
+    return serve(member, world, place.ledger, place.run, place.clock.now, place.selector, place.eyes, place.log)

@@ -1,9 +1,15 @@
-"""How a crew member takes its place: one lease for each place, taken over only from the dead."""
+"""How a crew member takes its place, shows that it is alive, and is found missing.
+
+The place is a lease, taken over only from the dead: its fence keeps any predecessor from writing. The sign of life is
+a file of its own and not the lease: while the ledger is locked nobody can renew, and everybody would look dead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from dogwatch.crew.worlds import CrewEyes, Starter
+from dogwatch.errors import StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model.moment import Moment
@@ -13,23 +19,22 @@ from dogwatch.model.records import CrewRecord
 LEASE_S = 30.0
 BEAT_S = 2.0
 SILENT_S = 15.0
-"""A member that lives and has not renewed its lease for this long makes no progress."""
+"""A member that lives and has given no sign of life for this long makes no progress."""
 RESTART_PAUSE_S = 0.5
 JOIN_S = 5.0
-
-
-def place(member: str, run: str) -> str:
-    """The lease's name."""
-    return f"{member}/{run}"
+"""How long a member that was started may take to join."""
+REVIVE_LEASE_S = 10.0
 
 
 def join(
     ledger: Store, member: str, run: str, process: ProcessId, life: Callable[[ProcessId], str], now: Moment
 ) -> Lease | None:
-    """Takes the place, or None where a living process holds it. The fence then keeps any predecessor from writing."""
+    """Takes the place, or None where a living process holds it or the operator wants everything down."""
 
     def take(tx: Tx) -> Lease | None:
-        name = place(member, run)
+        if tx.get("down") is not None:
+            return None
+        name = f"{member}/{run}"
         record = load(tx, CrewRecord, f"crew/{run}/{member}")
         if record is not None and record.process != process:
             if life(record.process) != "dead":
@@ -49,52 +54,81 @@ def join(
     return ledger.run(take)
 
 
-def beat(ledger: Store, lease: Lease, now: Moment) -> Lease:
-    """Renews the lease when it is time to. StaleError where somebody else has taken the place."""
+def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
+    """Renews the lease when it is time to. StaleError where somebody else has taken the place.
+
+    A lease that ran out while the ledger could not be written is taken anew: a successor would have released it, and
+    could only have come after this process had died.
+    """
     if now.since(lease.renewed) < BEAT_S:
         return lease
-    return ledger.run(lambda tx: tx.renew(lease, LEASE_S))
+
+    def fn(tx: Tx) -> Lease:
+        try:
+            return tx.renew(lease, LEASE_S)
+        except StaleError:
+            again = tx.acquire(lease.name, lease.holder, LEASE_S)
+            if again is None:
+                raise
+            return again
+
+    return ledger.run(fn)
+
+
+def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
+    """Whether the member lives and makes no progress. A new one has given no sign yet: it gets as long as any."""
+    if record is None or eyes.life(record.process) != "alive" or now.since(record.started) <= SILENT_S:
+        return False
+    quiet_s = eyes.silence_s(record.member, record.run, now)
+    return quiet_s is not None and quiet_s > SILENT_S
 
 
 def note_loss(tx: Tx, record: CrewRecord, need: str) -> None:
-    """Records that a member is dead, or lives and is silent; once for each process."""
+    """Records that a member was found dead, or was ended because it was silent; once for each process."""
     body = {"member": record.member, "pid": record.process.pid}
-    tx.append(
-        "crew_silent" if need == "silent" else "crew_lost", body, f"lost:{record.key}:{record.process}", run=record.run
-    )
+    kind = "crew_silent" if need == "silent" else "crew_lost"
+    tx.append(kind, body, f"lost:{record.key}:{record.process}", run=record.run)
 
 
 class Reviver:
-    """Keeps another crew member alive: starts it when dead, ends and starts it when silent.
+    """Decides when a member is to be started. Its memory of the last start is only a courtesy: a second process would
+    find the place taken and leave."""
 
-    Its memory of the last start is only a courtesy: a second process would find the place taken and leave.
-    """
-
-    def __init__(self, member: str) -> None:
-        self.member = member
+    def __init__(self) -> None:
         self._started: dict[str, Moment] = {}
 
-    def needs(self, record: CrewRecord | None, lease: Lease | None, life: str, now: Moment, run: str) -> str:
-        """dead, silent, or empty where nothing should be done now."""
-        if record is not None and life == "unknown":
-            return ""
-        if record is None or life == "dead":
-            return "" if self._too_soon(record, now, run) else "dead"
-        renewed = lease.renewed if lease is not None else record.started
-        if now.since(renewed) > SILENT_S and now.since(record.started) > SILENT_S:
-            return "silent"
-        return ""
-
-    def _too_soon(self, record: CrewRecord | None, now: Moment, run: str) -> bool:
-        """A start of ours that has not joined yet gets time to do so; one that joined and died, a short pause."""
+    def may_start(self, record: CrewRecord | None, life: str, now: Moment, run: str) -> bool:
+        """Whether the member is dead and its successor due. A start of ours that has not joined yet gets time to do
+        so; one that joined and died, a short pause."""
+        if record is not None and life != "dead":
+            return False
         mine = self._started.get(run)
-        if (
-            record is not None
-            and record.started.boot == now.boot
-            and (mine is None or record.started.mono >= mine.mono)
-        ):
-            return now.since(record.started) < RESTART_PAUSE_S
-        return mine is not None and now.since(mine) < JOIN_S
+        joined = record.started if record is not None and record.started.boot == now.boot else None
+        if joined is not None and (mine is None or joined.mono >= mine.mono):
+            return now.since(joined) >= RESTART_PAUSE_S
+        return mine is None or now.since(mine) >= JOIN_S
 
     def note_start(self, run: str, now: Moment) -> None:
         self._started[run] = now
+
+
+def keep_dispatcher(
+    eyes: CrewEyes, starter: Starter, ledger: Store, reviver: Reviver, holder: str, now: Moment
+) -> CrewRecord | None:
+    """Revives a dead dispatcher, one helper at a time, and not while the operator wants it down; returns its record."""
+    dispatcher, down = ledger.read(lambda r: (load(r, CrewRecord, "crew//dispatcher"), r.get("down")))
+    life = eyes.life(dispatcher.process) if dispatcher is not None else "dead"
+    if down is not None or not reviver.may_start(dispatcher, life, now, ""):
+        return dispatcher
+
+    def fn(tx: Tx) -> bool:
+        if tx.acquire("revive/dispatcher", holder, REVIVE_LEASE_S) is None:
+            return False
+        if dispatcher is not None:
+            note_loss(tx, dispatcher, "dead")
+        return True
+
+    if ledger.run(fn):
+        starter.start_crew("dispatcher")
+        reviver.note_start("", now)
+    return dispatcher

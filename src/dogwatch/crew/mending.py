@@ -15,59 +15,110 @@ from dogwatch.model import brief
 from dogwatch.model.lifecycle import AGENT, MESSAGE, TASK
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.records import AgentRecord, MessageRecord
-from dogwatch.model.view import RunView
+from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose
 
 BACKOFF_S_MAX = 60.0
+LOOK_AGAIN_S = 5.0
 
 
 def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
-    """Acts on one alert, or withdraws it where the evidence is gone. An `unknown` look leaves it for later."""
+    """Acts on what is seen now, or withdraws the alert where there is nothing to do. An `unknown` look leaves it."""
     name, incarnation = str(item.body["agent"]), int(item.body["incarnation"])
     agent = view.agents.get(name)
-    if agent is None or agent.incarnation != incarnation:
+    if agent is None or agent.incarnation != incarnation or agent.process is None:
         return helm.record(lambda tx: _withdraw(tx, helm.run, item, "that incarnation is gone"))
     sight = helm.world.eyes.look(view, [name], screens=True)[name]
-    again = diagnose(agent, view.duty_of(name), sight, view.plan.limits, helm.now)
-    if again.kind == "unknown":
+    # The step may have begun before the alert was raised; what has lasted long enough then has not lasted shorter now.
+    now = item.pushed if helm.now.is_before(item.pushed) else helm.now
+    again = diagnose(agent, view.duty_of(name), sight, view.plan.limits, now)
+    if again.kind == "unknown" and sight.hooks:
         return False
-    if again.action != item.body["action"]:
-        return helm.record(lambda tx: _withdraw(tx, helm.run, item, f"now {again.kind}"))
-    return helm.record(lambda tx: _act(tx, view, agent, again, item))
+
+    def settle(tx: Tx) -> bool:
+        if _act(tx, view, agent, again, item):
+            return _settled(tx, agent, item, view.plan.limits.nudge_s)
+        _withdraw(tx, helm.run, item, f"now {again.kind}")
+        return _settled(tx, agent, item, LOOK_AGAIN_S)
+
+    return helm.record(settle)
+
+
+def obey(helm: Helm, view: RunView, item: Item) -> bool:
+    """An operator's order to end an agent's incarnation. One that is just being started is ended once it is there."""
+    agent = view.agents.get(str(item.body["agent"]))
+    if agent is not None and agent.state != "ERROR" and agent.process is None:
+        return False
+
+    def fn(tx: Tx) -> bool:
+        _done(tx, item)
+        return agent is not None and restart(
+            tx, view, agent, "killed by the operator", [f"order {item.id}"], counts=False
+        )
+
+    return helm.record(fn)
 
 
 def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
-    _done(tx, item)
+    """Does what the diagnosis asks for; False where that is nothing."""
+    if not found.action:
+        return False
     if found.action == "RESCUE":
-        task = view.task_of(agent.agent)
-        if task is not None:
-            save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
-            body = {"task": task.task, "diagnosis": found.kind, "evidence": list(found.evidence)}
-            tx.append("task_rescued", body, run=agent.run, agent=agent.agent)
-        return True
-    if found.action == "NUDGE" and agent.nudges < view.plan.limits.nudges_max:
+        return _rescue(tx, view, agent, found, item)
+    if found.action == "NUDGE":
         duty = view.duty_of(agent.agent)
-        if duty is not None:
-            send(tx, agent, "nudge", duty.subject, brief.nudge(duty.kind, duty.subject), key=item.id)
-            change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=a.nudges + 1))
-            nudged = {"diagnosis": found.kind, "evidence": list(found.evidence), "nudges": agent.nudges + 1}
-            tx.append("agent_nudged", nudged, run=agent.run, agent=agent.agent)
-        return True
-    return restart(tx, view, agent, found.kind, list(found.evidence))
+        if duty is None or any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)):
+            return False
+        if agent.nudges < view.plan.limits.nudges_max:
+            return _nudge(tx, agent, duty, found, item)
+        if duty.kind == "offer":
+            # Nobody has to take an offer: that is no failure of the agent.
+            return False
+    _done(tx, item)
+    return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault)
 
 
-def restart(tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str]) -> bool:
-    """The agent gets a new incarnation, or is given up where it has failed too often. What it held goes back."""
+def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+    task = view.task_of(agent.agent)
+    if task is None:
+        return False
+    _done(tx, item)
+    save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
+    body = {"task": task.task, "diagnosis": found.kind, "evidence": list(found.evidence)}
+    tx.append("task_rescued", body, run=agent.run, agent=agent.agent)
+    return True
+
+
+def _nudge(tx: Tx, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
+    _done(tx, item)
+    send(tx, agent, "nudge", duty.subject, brief.nudge(duty.kind, duty.subject), key=item.id)
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=a.nudges + 1))
+    told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": agent.nudges + 1}
+    body = {**told, "evidence": list(found.evidence)}
+    tx.append("agent_nudged", body, run=agent.run, agent=agent.agent)
+    return True
+
+
+def restart(
+    tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str], *, counts: bool = True
+) -> bool:
+    """The agent gets a new incarnation, or is given up where it has failed too often. What it held goes back.
+
+    A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count.
+    """
+    if agent.state in AGENT.ends:
+        return False
     limits = view.plan.limits
     recent = tuple(moment for moment in agent.restarts if tx.now.since(moment) < limits.restart_period_s)
     _give_back(tx, view, agent)
-    if len(recent) >= limits.restarts_max:
+    if counts and len(recent) >= limits.restarts_max:
         cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
-        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), health="unresponsive", cause=cause))
+        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause))
         tx.append("agent_quarantined", {"reason": cause, "evidence": evidence}, run=agent.run, agent=agent.agent)
         return True
     incarnation = agent.incarnation + 1
-    backoff_s = min(BACKOFF_S_MAX, limits.restart_backoff_s * 2 ** len(recent)) if recent else 0.0
+    # The first restart is made at once; from the second on the agent seems to fail by itself.
+    backoff_s = min(BACKOFF_S_MAX, limits.restart_backoff_s * 2 ** (len(recent) - 1)) if recent and counts else 0.0
     successor = save(
         tx,
         replace(
@@ -80,8 +131,8 @@ def restart(tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: li
             pane="",
             confirmed=None,
             nudges=0,
-            restarts=(*recent, tx.now),
-            not_before=tx.now.plus(backoff_s),
+            restarts=(*recent, tx.now) if counts else recent,
+            not_before=tx.now.plus(backoff_s) if backoff_s else None,
         ),
     )
     body = {"reason": reason, "evidence": evidence, "incarnation": incarnation, "backoff_s": backoff_s}
@@ -111,11 +162,7 @@ def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
 def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
     """Letters of other agents go on to the new incarnation; the captain's own are written anew for it."""
     for message in load_all(tx, MessageRecord, f"message/{successor.run}/"):
-        if (
-            message.to != successor.agent
-            or message.incarnation == successor.incarnation
-            or message.state in MESSAGE.ends
-        ):
+        if message.to != successor.agent or message.incarnation == successor.incarnation:
             continue
         if message.kind == "mail":
             state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
@@ -135,6 +182,17 @@ def _withdraw(tx: Tx, run: str, item: Item, why: str) -> bool:
     _done(tx, item)
     body = {"alert": item.id, "action": item.body["action"], "why": why}
     tx.append("alert_withdrawn", body, f"withdrawn:{item.queue}:{item.id}", run=run, agent=str(item.body["agent"]))
+    return True
+
+
+def _settled(tx: Tx, agent: AgentRecord, item: Item, again_s: float) -> bool:
+    """The same stall may be reported again after a while: what was done may not have helped."""
+
+    def note(record: AgentRecord) -> AgentRecord:
+        again = tx.now.plus(again_s)
+        return replace(record, alerts=record.alerts + 1, stall=str(item.body["stall"]), stall_again=again)
+
+    change(tx, AgentRecord, agent.key, note)
     return True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, expire, typed_text
+from dogwatch.crew.mending import restart
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
@@ -17,9 +18,8 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import MessageRecord, TaskRecord
 from dogwatch.model.view import RunView, Sight
 
-SETTLE_S = 2.0
-"""What a killed captain has sent to tmux has reached the screen by then."""
 ENTER_AGAIN_S = 2.0
+TRIES_MAX = 3
 
 
 def post(helm: Helm, view: RunView) -> bool:
@@ -50,16 +50,21 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if not message.step:
         return _may_type(client, sight) and _paste(helm, view, message)
     age = _age(helm.now, message)
+    if not client.hooks and message.step != "pasted":
+        # A captain was killed in the middle, and nothing tells how far it came: at least once, for plain commands.
+        _step(helm, message, "")
+        return True
     if message.step in ("pasting", "pasted"):
         if _is_ours(client, message, sight):
             return age < client.enter_delay_s or _press_enter(helm, view, message, client)
-        if age > SETTLE_S and sight.composer == "":
+        if age > view.plan.limits.receipt_s and _may_type(client, sight):
+            # A captain was killed before it pasted. As long as a client may need to draw a paste, none is repeated.
             _step(helm, message, "")
         return True
     if _is_ours(client, message, sight) and sight.screen == "idle" and age > ENTER_AGAIN_S:
         return _press_enter(helm, view, message, client)
     if age > view.plan.limits.receipt_s and _may_type(client, sight):
-        helm.record(lambda tx: _retry(tx, message))
+        helm.record(lambda tx: _retry(tx, view, message))
     return True
 
 
@@ -86,7 +91,7 @@ def _may_type(client: Harness, sight: Sight) -> bool:
 def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:
     """Whether the composer holds what was pasted: its header, or the client's abbreviation of a long paste."""
     if not client.hooks:
-        return message.step in ("pasting", "pasted")
+        return message.step == "pasted"
     return sight.composer is not None and (message.id in sight.composer or sight.composer.startswith("[Pasted text"))
 
 
@@ -129,7 +134,12 @@ def _holds(task: TaskRecord, message: MessageRecord) -> bool:
     return task.agent == message.to and task.incarnation == message.incarnation
 
 
-def _retry(tx: Tx, message: MessageRecord) -> None:
+def _retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
+    """Once more; a client that never confirms what it was told is of no use and gets a new incarnation."""
+    if message.tries + 1 >= TRIES_MAX:
+        evidence = [f"hooks: no receipt of {message.id} after {message.tries + 1} tries"]
+        restart(tx, view, view.agents[message.to], "undelivered", evidence)
+        return
     change(tx, MessageRecord, message.key, lambda m: replace(m, step="", step_at=None, tries=m.tries + 1))
     body = {"message": message.id, "kind": message.kind, "tries": message.tries + 1}
     tx.append("message_retried", body, run=message.run, agent=message.to)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.helm import Helm, put_away, send
 from dogwatch.crew.tasks import assign, dispatch_text, outputs_for, return_or_fail
 from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UsageError
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change, load_run, save
+from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.lifecycle import MESSAGE, TASK
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, Verdict
 from dogwatch.model.view import RunView
@@ -18,6 +19,8 @@ from dogwatch.policy import route
 
 NOTE_BYTES_MAX = 16 * 1024
 MAIL_BYTES_MAX = 256 * 1024
+INBOX_MAX = 100
+INBOX_BYTES_MAX = 2 * 1024 * 1024
 
 Answer = dict[str, Any]
 Handler = Callable[[Helm, Tx, RunView, AgentRecord, Mapping[str, Any]], Answer]
@@ -37,6 +40,10 @@ def answer(helm: Helm, body: Mapping[str, Any]) -> Answer:
     except DogwatchError as error:
         _record_refusal(helm, body, error.code, error.message)
         return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
+    except Exception as error:
+        # Whatever an agent sends, it must not end the captain of all the others.
+        helm.log.error("request_failed", error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        return {"ok": False, "code": "refused", "message": "the captain could not make sense of it", "hint": ""}
 
 
 def _handle(helm: Helm, tx: Tx, handler: Handler, body: Mapping[str, Any]) -> Answer:
@@ -114,10 +121,10 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
         return {"checkpoint": name, "state": record.state}
     if record.state != "asked":
         raise RefusedError(f"{name} is {record.state}: nobody was asked")
-    given = Verdict(approve=verdict == "approve", note=note, round=record.round)
-    save(tx, replace(record, verdicts={**record.verdicts, agent.agent: given}))
     event = {"checkpoint": name, "verdict": verdict, "round": record.round, "note": note}
-    tx.append("checkpoint_answered", event, _op(body), run=agent.run, agent=agent.agent)
+    if tx.append("checkpoint_answered", event, _op(body), run=agent.run, agent=agent.agent):
+        given = Verdict(approve=verdict == "approve", note=note, round=record.round)
+        save(tx, replace(record, verdicts={**record.verdicts, agent.agent: given}))
     return {"checkpoint": name, "state": record.state}
 
 
@@ -140,6 +147,10 @@ def mail_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
         raise RefusedError(f"there is no agent {to!r} in {helm.run}", hint=f"agents: {', '.join(view.agents)}")
     if len(text.encode()) > MAIL_BYTES_MAX:
         raise UsageError(f"the mail is larger than {MAIL_BYTES_MAX} bytes", hint="write a file and mail its path")
+    inbox = [letter for letter in view.messages.values() if letter.to == to and letter.kind == "mail"]
+    if len(inbox) >= INBOX_MAX or sum(len(letter.body) for letter in inbox) > INBOX_BYTES_MAX:
+        full = f"the inbox of {to} is full: {len(inbox)} letters wait"
+        raise RefusedError(full, hint=f"{to} must acknowledge some first")
     message = send(tx, receiver, "mail", f"from-{agent.agent}", text, sender=agent.agent, key=_op(body))
     return {"message": message.id}
 
@@ -158,21 +169,19 @@ def mail_read(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
 
 
 def mail_ack(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
-    message = view.messages.get(_text(body, "message"))
+    name = _text(body, "message")
+    message = view.messages.get(name)
+    if message is None:
+        message = load(tx, MessageRecord, f"past-message/{helm.run}/{name}")
     if message is None or message.to != agent.agent:
-        raise RefusedError(
-            f"there is no message {body['message']!r} for {agent.agent}", hint="dogwatch mail read lists them"
-        )
-    if message.state != "acknowledged":
-        if message.state not in ("delivered", "read"):
-            raise RefusedError(f"{message.id} is {message.state}", hint="read it first: dogwatch mail read")
-
-        def acknowledge(m: MessageRecord) -> MessageRecord:
-            return replace(m, state=MESSAGE.step(m.state, "acknowledged"), acknowledged=tx.now)
-
-        change(tx, MessageRecord, message.key, acknowledge)
-        op_id = f"acknowledged:{message.key}"
-        tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
+        raise RefusedError(f"there is no message {name!r} for {agent.agent}", hint="dogwatch mail read lists them")
+    if message.state == "acknowledged":
+        return {"message": message.id}
+    if message.state not in ("delivered", "read"):
+        raise RefusedError(f"{message.id} is {message.state}", hint="read it first: dogwatch mail read")
+    put_away(tx, replace(message, state=MESSAGE.step(message.state, "acknowledged"), acknowledged=tx.now))
+    op_id = f"acknowledged:{message.key}"
+    tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
     return {"message": message.id}
 
 
@@ -205,12 +214,23 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
         raise UsageError(f"{name} must be a text that is not empty")
-    return value
+    return _clean(value, name)
+
+
+def _clean(text: str, name: str) -> str:
+    """The text, where it can be kept: half a character pair and NUL cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} is not valid Unicode", hint="half of a surrogate pair cannot be kept") from None
+    if "\0" in text:
+        raise UsageError(f"{name} holds a NUL character", hint="leave it out")
+    return text
 
 
 def _note(body: Mapping[str, Any]) -> str:
     note = body.get("note") or ""
-    if not isinstance(note, str) or len(note.encode()) > NOTE_BYTES_MAX:
+    if not isinstance(note, str) or len(_clean(note, "a note").encode()) > NOTE_BYTES_MAX:
         raise UsageError(f"a note is a text of at most {NOTE_BYTES_MAX} bytes", hint="write a file and name its path")
     return note
 

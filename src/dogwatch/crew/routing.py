@@ -24,6 +24,7 @@ from dogwatch.ledger.records import change, load, save
 from dogwatch.model import brief
 from dogwatch.model.codec import encode
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK
+from dogwatch.model.plan import Checkpoint
 from dogwatch.model.records import AgentRecord, CheckpointRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
@@ -35,6 +36,8 @@ def carry_out(helm: Helm, view: RunView, decision: route.Decision) -> bool:
     match decision:
         case route.SpawnAgent():
             return spawn_agent(helm, view, decision)
+        case route.DismissAgent():
+            return dismiss_agent(helm, view, decision)
         case route.BeginWork():
             return begin_work(helm)
         case route.OpenPhase():
@@ -101,13 +104,22 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
                 a,
                 process=spawned.process,
                 pane=spawned.pane,
+                server=spawned.server,
                 confirmed=tx.now,
-                state=AGENT.step(a.state, "WAITING"),
+                state=AGENT.step(a.state, "WAITING") if a.state == "CREATED" else a.state,
             ),
         )
         return True
 
     return helm.record(confirm)
+
+
+def dismiss_agent(helm: Helm, view: RunView, decision: route.DismissAgent) -> bool:
+    """A given-up agent must not work on: what it would write belongs to others now."""
+    agent = view.agents[decision.agent]
+    helm.world.hands.dismiss(agent)
+    helm.record(lambda tx: change(tx, AgentRecord, agent.key, lambda a: replace(a, process=None, confirmed=None)))
+    return True
 
 
 def begin_work(helm: Helm) -> bool:
@@ -232,8 +244,9 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
 
     def fn(tx: Tx) -> bool:
         record = view.checkpoints[plan.name]
-        save(tx, replace(record, state=CHECKPOINT.step(record.state, decision.state)))
+        save(tx, replace(record, state=CHECKPOINT.step(record.state, decision.state), notes=decision.notes))
         if decision.state == "revised":
+            _reopen_other_reviews(tx, view, plan)
             for task in view.tasks.values():
                 if task.dispatch == plan.author and task.state == "accepted":
                     note = f"{plan.name}: {decision.notes}"
@@ -246,6 +259,15 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
         return True
 
     return helm.record(fn)
+
+
+def _reopen_other_reviews(tx: Tx, view: RunView, plan: Checkpoint) -> None:
+    """What is written anew must be approved anew, by everybody who had approved the author's earlier work."""
+    for phase in view.plan.phases:
+        for other in phase.checkpoints:
+            record = view.checkpoints.get(other.name)
+            if other.author == plan.author and other.name != plan.name and record and record.state == "approved":
+                save(tx, replace(record, state=CHECKPOINT.step(record.state, "revised")))
 
 
 def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:

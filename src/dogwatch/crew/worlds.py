@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Gate, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.view import RunView, Sight
 
 
-class Eyes(Protocol):
-    """Looking. Nothing here changes anything."""
-
-    def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
-        """What is seen of the agents now; with `screens`, what stands on them too."""
+class CrewEyes(Protocol):
+    """Looking after other crew members, and being seen by them."""
 
     def life(self, process: ProcessId) -> str:
         """alive, dead or unknown."""
+
+    def silence_s(self, member: str, run: str, now: Moment) -> float | None:
+        """How long ago the member gave its last sign of life, or None where it never gave one."""
+
+    def pulse(self) -> None:
+        """This member's own sign of life; also given in the middle of long steps."""
+
+    def watch(self, processes: Sequence[ProcessId]) -> None:
+        """From now on the loop wakes at once when one of these dies."""
+
+    def watch_also(self, process: ProcessId) -> None:
+        """The same for one more."""
+
+
+class Eyes(CrewEyes, Protocol):
+    """Looking at a run. Nothing here changes anything."""
+
+    def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
+        """What is seen of the agents now; with `screens`, what stands on them too."""
 
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         """What the outputs look like now."""
@@ -29,9 +46,6 @@ class Eyes(Protocol):
     def failed_check(self, folder: str, check: ByteCheck) -> tuple[str, str]:
         """Why the bytes fail the check (empty: they pass), and their SHA-256."""
 
-    def watch(self, processes: Sequence[ProcessId]) -> None:
-        """From now on the loop wakes at once when one of these dies."""
-
 
 class SpawnResult(Protocol):
     """A started agent."""
@@ -41,13 +55,20 @@ class SpawnResult(Protocol):
     @property
     def pane(self) -> str: ...
     @property
+    def server(self) -> ProcessId | None: ...
+    @property
     def adopted(self) -> bool: ...
 
 
-class CrewHands(Protocol):
+class Starter(Protocol):
+    """Starting crew members."""
+
+    def start_crew(self, member: str, run: str = "") -> None: ...
+
+
+class CrewHands(Starter, Protocol):
     """Starting and ending crew members."""
 
-    def start_crew(self, member: str, run: str = "") -> ProcessId: ...
     def end_silent_crew(self, process: ProcessId) -> None: ...
 
 
@@ -56,11 +77,12 @@ class Hands(CrewHands, Protocol):
 
     def prepare(self, run: RunRecord) -> None: ...
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> SpawnResult: ...
+    def dismiss(self, agent: AgentRecord) -> None: ...
     def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool: ...
     def press_enter(self, agent: AgentRecord) -> bool: ...
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId: ...
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None: ...
-    def clear(self, run: str) -> int: ...
+    def clear(self, run: str, servers: Sequence[ProcessId]) -> int: ...
 
 
 class Request(Protocol):
@@ -78,17 +100,19 @@ class Door(Protocol):
 
 
 class WatchdogWorld(Protocol):
-    """A watchdog sees; it has no hands."""
+    """A watchdog sees, and may start a dispatcher; it has no hands."""
 
     @property
     def eyes(self) -> Eyes: ...
+    @property
+    def starter(self) -> Starter: ...
 
 
 class DispatcherWorld(Protocol):
-    """A dispatcher sees and starts crew members."""
+    """A dispatcher sees its crew and starts and ends members of it."""
 
     @property
-    def eyes(self) -> Eyes: ...
+    def eyes(self) -> CrewEyes: ...
     @property
     def hands(self) -> CrewHands: ...
 

@@ -31,7 +31,7 @@ EVENTS: dict[str, str] = {
     "gate_passed": "A gate passed.",
     "gate_failed": "A gate failed; the run cannot go on.",
     "message_sent": "A message to an agent was queued.",
-    "message_delivered": "The agent's client confirmed through its own hook that it has the message.",
+    "message_delivered": "The client's own hook confirmed the message; for a plain command: it was typed.",
     "message_retried": "A message did not arrive and is typed again, with the same id.",
     "message_read": "The agent read the message.",
     "message_acknowledged": "The agent acknowledged the message.",

@@ -58,7 +58,7 @@ AGENT = Lifecycle(
         "CREATED": ("WAITING", "BUSY", "ERROR", "HANDED_OFF"),
         "WAITING": ("BUSY", "HANDED_OFF", "CREATED", "ERROR"),
         "BUSY": ("WAITING", "HANDED_OFF", "CREATED", "ERROR"),
-        "HANDED_OFF": ("SUCCEEDED", "BUSY", "WAITING", "CREATED", "ERROR"),
+        "HANDED_OFF": ("SUCCEEDED",),
         "SUCCEEDED": (),
         "ERROR": (),
     },
@@ -100,10 +100,10 @@ TASK = Lifecycle(
 CHECKPOINT = Lifecycle(
     "checkpoint",
     {
-        "open": ("asked", "skipped"),
+        "open": ("asked", "failed", "skipped"),
         "asked": ("approved", "revised", "failed", "skipped"),
         "revised": ("asked", "failed", "skipped"),
-        "approved": (),
+        "approved": ("revised",),
         "failed": (),
         "skipped": (),
     },

@@ -23,6 +23,10 @@ class Moment:
             return max(0.0, self.mono - earlier.mono)
         return max(0.0, self.wall - earlier.wall)
 
+    def is_before(self, deadline: Moment) -> bool:
+        """Whether the deadline is still to come. One that was set before a reboot is over: there is no waiting left."""
+        return self.boot == deadline.boot and self.mono < deadline.mono
+
     def plus(self, seconds: float) -> Moment:
         """This moment moved by `seconds`."""
         return Moment(self.boot, self.mono + seconds, self.wall + seconds)

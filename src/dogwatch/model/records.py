@@ -46,7 +46,8 @@ class RunRecord:
 class AgentRecord:
     """A holder of a role: its current incarnation, that incarnation's process, and its past.
 
-    `intended` without `process` is a spawn under way; both make the spawn registry's entry.
+    `intended` without `process` is a spawn under way; both make the spawn registry's entry. `server` is the tmux
+    server that holds it. `alerts` counts the alerts that were settled, `stall` is what the latest was about.
     """
 
     run: str
@@ -59,15 +60,23 @@ class AgentRecord:
     intended: Moment | None = None
     process: ProcessId | None = None
     pane: str = ""
+    server: ProcessId | None = None
     confirmed: Moment | None = None
     nudges: int = 0
     restarts: tuple[Moment, ...] = ()
     not_before: Moment | None = None
+    alerts: int = 0
+    stall: str = ""
+    stall_again: Moment | None = None
     cause: str = ""
 
     @property
     def key(self) -> str:
         return f"agent/{self.run}/{self.agent}"
+
+    def was_alerted(self, stall: str, now: Moment) -> bool:
+        """Whether this very stall was settled a short while ago, and what was done about it may still work."""
+        return self.stall == stall and self.stall_again is not None and now.is_before(self.stall_again)
 
     @property
     def session(self) -> str:
@@ -128,6 +137,7 @@ class CheckpointRecord:
     state: str = CHECKPOINT.first
     round: int = 0
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    notes: str = ""
 
     @property
     def key(self) -> str:

@@ -34,7 +34,7 @@ class SpoolLine:
         """The payload as an object; empty where it is cut, not JSON or not an object."""
         try:
             value = json.loads(self.raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 

@@ -47,8 +47,15 @@ class RunView:
         return self.plan.phases[self.run.phase] if self.run.phase < len(self.plan.phases) else None
 
     def phase_tasks(self) -> tuple[TaskRecord, ...]:
-        """The tasks of the phase under way."""
-        return tuple(task for task in self.tasks.values() if task.phase == self.run.phase)
+        """The tasks of the phase under way, and those of earlier ones that a review has opened again."""
+        done = ("accepted", "failed")
+        now = self.run.phase
+        return tuple(t for t in self.tasks.values() if t.phase == now or (t.phase < now and t.state not in done))
+
+    def next_spawn_s(self, now: Moment) -> float:
+        """Seconds until the earliest agent whose start was put off may start; a day where there is none."""
+        waits = [a.not_before.mono - now.mono for a in self.agents.values() if a.process is None and a.not_before]
+        return max(0.0, min(waits, default=86400.0))
 
     def task_of(self, agent: str) -> TaskRecord | None:
         """The task that `agent` holds and has not yet reported, or None."""
@@ -98,11 +105,13 @@ class Turn:
 class Sight:
     """What was seen of an agent at one instant. `unknown` means that the look failed, never that nothing is there.
 
-    Without `hooks` the client says nothing of its turns: whatever it does looks alike.
+    `own_fault` is whether a death can be the agent's own failure: a reboot is nobody's. Without `hooks` the client
+    says nothing of its turns: whatever it does looks alike.
     """
 
     process: Literal["alive", "dead", "unknown"] = "unknown"
     session: Literal["alive", "dead", "gone", "unknown"] = "unknown"
+    own_fault: bool = True
     hooks: bool = True
     turn: Turn = Turn()
     screen: str = "unknown"

@@ -28,13 +28,14 @@ Action = Literal["", "NUDGE", "RESCUE", "RESTART"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What an agent is doing. `stall` names this very stall: it changes with any progress, so that one stall gives
-    one alert. `action` is empty where nothing should be done."""
+    one alert. `action` is empty where nothing should be done; `own_fault` is whether the agent itself has failed."""
 
     kind: Kind
     evidence: tuple[str, ...] = ()
     quiet_s: float = 0.0
     action: Action = ""
     stall: str = ""
+    own_fault: bool = True
 
 
 def diagnose(agent: AgentRecord, duty: Duty | None, sight: Sight, limits: Limits, now: Moment) -> Diagnosis:
@@ -52,6 +53,9 @@ def diagnose(agent: AgentRecord, duty: Duty | None, sight: Sight, limits: Limits
         return _starting(agent, limits, now)
     if turn.state == "working":
         return Diagnosis(kind="working", quiet_s=_age(now, turn.newest), evidence=("hooks: a turn is open",))
+    if sight.screen in ("busy", "retry", "permission", "starting"):
+        # Between two hooks, or waiting for a job of its own in the background: not idle, whatever the last hook said.
+        return Diagnosis(kind="working", quiet_s=_age(now, turn.newest), evidence=(f"screen: {sight.screen}",))
     if duty is None or duty.delivered is None:
         return Diagnosis(
             kind="idle", quiet_s=_age(now, turn.newest), evidence=("hooks: no turn is open, no task is held",)
@@ -62,13 +66,14 @@ def diagnose(agent: AgentRecord, duty: Duty | None, sight: Sight, limits: Limits
 def _dead(agent: AgentRecord, sight: Sight) -> Diagnosis:
     stall = f"#{agent.incarnation}:dead"
     process = f"process: {agent.process} is gone"
-    if sight.outputs_fresh:
-        evidence = (process, "files: every expected output is newer than the dispatch")
-        return Diagnosis(kind="done_unreported", evidence=evidence, action="RESCUE", stall=f"{stall}:rescue")
-    if sight.session == "gone":
-        evidence = (process, "tmux: there is no such session")
-        return Diagnosis(kind="session_dead", evidence=evidence, action="RESTART", stall=stall)
-    return Diagnosis(kind="exited", evidence=(process, *sight.lines[-3:]), action="RESTART", stall=stall)
+    if sight.outputs_fresh and sight.turn.state == "idle":
+        # It had ended its turn; had it died in the middle of one, the files might be half written.
+        proof = (process, "hooks: its turn had ended", "files: every expected output is newer than the dispatch")
+        return Diagnosis(kind="done_unreported", evidence=proof, action="RESCUE", stall=stall)
+    kind: Kind = "session_dead" if sight.session == "gone" else "exited"
+    last_words = tuple(line for line in sight.lines if any(char.isalnum() for char in line))[-3:]
+    seen = ("tmux: there is no such session",) if kind == "session_dead" else last_words
+    return Diagnosis(kind=kind, evidence=(process, *seen), action="RESTART", stall=stall, own_fault=sight.own_fault)
 
 
 def _starting(agent: AgentRecord, limits: Limits, now: Moment) -> Diagnosis:
@@ -85,19 +90,22 @@ def _starting(agent: AgentRecord, limits: Limits, now: Moment) -> Diagnosis:
 def _idle_with_duty(agent: AgentRecord, duty: Duty, sight: Sight, limits: Limits, now: Moment) -> Diagnosis:
     """The prompt is idle although work is open. Time counts from the message's delivery at the earliest."""
     assert duty.delivered is not None  # noqa: S101 - the caller has looked
-    quiet_s = min(_age(now, sight.turn.newest), now.since(duty.delivered))
+    quiet_s = min(_age(now, sight.turn.newest), now.since(duty.delivered), _file_age(now, sight.outputs_changed))
     stall = f"#{agent.incarnation}:{duty.subject}:{sight.turn.newest:.3f}"
     idle = f"hooks: the turn ended {quiet_s:.1f} s ago, {duty.kind} {duty.subject} is open"
     if sight.outputs_fresh:
         if quiet_s < limits.peek_s:
             return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
         evidence = (idle, "files: every expected output is newer than the dispatch")
-        return Diagnosis(
-            kind="done_unreported", quiet_s=quiet_s, evidence=evidence, action="RESCUE", stall=f"{stall}:rescue"
-        )
+        return Diagnosis(kind="done_unreported", quiet_s=quiet_s, evidence=evidence, action="RESCUE", stall=stall)
     if quiet_s < limits.nudge_s:
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
     return Diagnosis(kind="silent_turn", quiet_s=quiet_s, evidence=(idle,), action="NUDGE", stall=stall)
+
+
+def _file_age(now: Moment, changed: float) -> float:
+    """Seconds since the file changed. Files have wall times: one from the future says nothing of now."""
+    return now.wall - changed if 0 < changed <= now.wall else 86400.0
 
 
 def _age(now: Moment, mono: float) -> float:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dogwatch.model.lifecycle import CHECKPOINT
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Phase
-from dogwatch.model.records import AgentRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
+
+SETTLED = frozenset({"approved", "failed", "skipped"})
+"""A checkpoint in one of these does not hold up its phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,13 @@ class SpawnAgent:
 
     agent: str
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class DismissAgent:
+    """The agent was given up: what is left of it is to be ended."""
+
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,7 @@ class EndRun:
 
 Decision = (
     SpawnAgent
+    | DismissAgent
     | BeginWork
     | OpenPhase
     | SendTask
@@ -134,9 +144,8 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
     """Everything that can be done now."""
     if view.run.over:
         return ()
-    began = view.run.started or view.run.created
-    if now.since(began) > view.plan.limits.deadline_s:
-        return (EndRun("FAILED", f"deadline: not finished within {view.plan.limits.deadline_s:g} s"),)
+    if late := overdue(view.run, now):
+        return (EndRun("FAILED", late),)
     failed = [task for task in view.tasks.values() if task.state == "failed"]
     if failed and view.plan.on_task_failure == "fail":
         return (EndRun("FAILED", f"task {failed[0].task} failed: {failed[0].note}"),)
@@ -149,16 +158,22 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
     return (VerifyDeliverable(", ".join(f"task {task.task} failed: {task.note}" for task in failed)),)
 
 
+def overdue(run: RunRecord, now: Moment) -> str:
+    """That the run's deadline has passed, in words; empty where it has not."""
+    late = now.since(run.started or run.created) > run.deadline_s
+    return f"deadline: not finished within {run.deadline_s:g} s" if late else ""
+
+
 def _staff(view: RunView, now: Moment) -> tuple[Decision, ...]:
-    return tuple(SpawnAgent(a.agent, a.incarnation) for a in view.agents.values() if _needs_spawn(a, now))
+    lost = [DismissAgent(a.agent) for a in view.agents.values() if a.state == "ERROR" and a.process is not None]
+    missing = [SpawnAgent(a.agent, a.incarnation) for a in view.agents.values() if _needs_spawn(a, now)]
+    return (*lost, *missing)
 
 
 def _needs_spawn(agent: AgentRecord, now: Moment) -> bool:
     if agent.state == "ERROR" or agent.process is not None:
         return False
-    # Within one boot the backoff holds; after a reboot there is nothing to wait for.
-    waiting = agent.not_before and agent.not_before.boot == now.boot and agent.not_before.mono > now.mono
-    return not waiting
+    return agent.not_before is None or not now.is_before(agent.not_before)
 
 
 def _work(view: RunView) -> tuple[Decision, ...]:
@@ -166,7 +181,9 @@ def _work(view: RunView) -> tuple[Decision, ...]:
     if phase is None:
         return ()
     tasks = view.phase_tasks()
-    if {task.dispatch for task in tasks} != {dispatch.name for dispatch in phase.dispatches}:
+    opened = {task.dispatch for task in view.tasks.values()} | set(view.checkpoints)
+    names = {dispatch.name for dispatch in phase.dispatches} | {checkpoint.name for checkpoint in phase.checkpoints}
+    if not names <= opened:
         return (OpenPhase(view.run.phase),)
     found: list[Decision] = []
     free = _free_agents(view)
@@ -175,7 +192,7 @@ def _work(view: RunView) -> tuple[Decision, ...]:
     if any(task.state not in ("accepted", "failed") for task in tasks):
         return tuple(found)
     found += [d for checkpoint in phase.checkpoints for d in _review(view, checkpoint)]
-    if any(view.checkpoints[c.name].state not in CHECKPOINT.ends for c in phase.checkpoints):
+    if any(view.checkpoints[c.name].state not in SETTLED for c in phase.checkpoints):
         return tuple(found)
     return tuple(found) or _close(view, phase)
 
@@ -229,17 +246,17 @@ def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
 def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
     record = view.checkpoints[plan.name]
     authored = [task for task in view.tasks.values() if task.dispatch == plan.author]
-    if record.state in CHECKPOINT.ends:
+    if record.state in SETTLED:
         return []
-    if any(task.state == "failed" for task in authored):
+    if all(task.state == "failed" for task in authored):
         return [CloseCheckpoint(plan.name, "skipped", f"{plan.author} failed")]
-    if record.state in ("open", "revised"):
-        return [AskCheckpoint(plan.name, record.round + 1)]
     asked = reviewers(view, plan)
-    verdicts = [record.verdicts[agent] for agent in asked if record.has_voted(agent)]
     lost = [agent for agent in asked if view.agents[agent].state == "ERROR" and not record.has_voted(agent)]
     if lost:
         return [CloseCheckpoint(plan.name, "failed", f"reviewer {lost[0]} is lost: {view.agents[lost[0]].cause}")]
+    if record.state in ("open", "revised"):
+        return [AskCheckpoint(plan.name, record.round + 1)]
+    verdicts = [record.verdicts[agent] for agent in asked if record.has_voted(agent)]
     if len(verdicts) < len(asked):
         return []
     notes = "; ".join(v.note for v in verdicts if not v.approve and v.note)
@@ -252,8 +269,9 @@ def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
 
 def _close(view: RunView, phase: Phase) -> tuple[Decision, ...]:
     for checkpoint in phase.checkpoints:
-        if view.checkpoints[checkpoint.name].state == "failed":
-            return (EndRun("FAILED", f"checkpoint {checkpoint.name} failed"),)
+        review = view.checkpoints[checkpoint.name]
+        if review.state == "failed":
+            return (EndRun("FAILED", f"checkpoint {checkpoint.name} failed: {review.notes}"),)
     for gate in phase.gates:
         record = view.gates.get((view.run.phase, gate.name))
         if record is None or record.state == "intended":

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import signal
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dogwatch.model.plan import ByteCheck, Output
 
 CHECK_BYTES_MAX = 64 * 1024 * 1024
+CHECK_S_MAX = 5.0
 
 
 def signature(path: str) -> str:
@@ -63,7 +66,27 @@ def failed_check(folder: str, check: ByteCheck) -> tuple[str, str]:
     digest = hashlib.sha256(data).hexdigest()
     if len(data) > CHECK_BYTES_MAX:
         return f"{check.path} is larger than {CHECK_BYTES_MAX} bytes, too large to check", digest
-    return _reason(check, data, digest), digest
+    try:
+        with _time_limit(CHECK_S_MAX):
+            return _reason(check, data, digest), digest
+    except TimeoutError:
+        return f"{check.path} could not be checked within {CHECK_S_MAX:g} s", digest
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Breaks off what takes too long: a pattern can take years on a text that was made for it."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _reason(check: ByteCheck, data: bytes, digest: str) -> str:
@@ -77,12 +100,12 @@ def _reason(check: ByteCheck, data: bytes, digest: str) -> str:
     for text in check.lacks:
         if text.encode() in data:
             return f"{check.path} contains {text!r}"
-    if check.matches and not re.search(check.matches.encode(), data, re.MULTILINE):
+    if check.matches and not re.search(check.matches, data.decode(errors="replace"), re.MULTILINE):
         return f"{check.path} does not match {check.matches!r}"
     if check.json:
         try:
             json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return f"{check.path} is not JSON: {error}"
     if check.sha256 and digest != check.sha256.lower():
         return f"{check.path} has SHA-256 {digest}, not {check.sha256}"

@@ -42,6 +42,10 @@ class Home:
     def gate(self, run: str, phase: int, gate: str, attempt: int) -> str:
         return f"{self.run(run)}/gates/{phase}-{gate}-{attempt}"
 
+    def beat(self, member: str, run: str = "") -> str:
+        """The member's sign of life."""
+        return f"{self.run(run)}/{member}.beat" if run else f"{self.path}/{member}.beat"
+
     def log(self, member: str, run: str = "") -> str:
         return f"{self.run(run)}/{member}.log" if run else f"{self.path}/{member}.log"
 
@@ -54,7 +58,7 @@ def find_home(environment: Mapping[str, str]) -> Home:
         if not os.path.isabs(state):
             state = os.path.join(os.path.expanduser("~"), ".local", "state")
         path = os.path.join(state, "dogwatch")
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)
     if len(os.fsencode(path + _LONGEST_NAME)) > SOCKET_BYTES_MAX:
         raise UsageError(
             f"DOGWATCH_HOME is too long for the sockets below it: {path}",

@@ -85,8 +85,9 @@ def marked(boot: str, home: str, run: str, agent: str = "") -> Iterator[tuple[Pr
             continue
         mark = next((v for v in variables if v.startswith(b"DOGWATCH_INCARNATION=")), None)
         found = identify(int(entry), boot)
-        if mark is not None and found is not None:
-            yield found, int(mark.partition(b"=")[2] or 0)
+        number = mark.partition(b"=")[2] if mark is not None else b""
+        if number.isdigit() and found is not None:
+            yield found, int(number)
 
 
 def _stat(pid: int) -> tuple[str, int, int]:

@@ -8,7 +8,7 @@ from dogwatch.model.spool import parse
 from dogwatch.model.view import Turn
 from dogwatch.policy.turns import fold
 
-CHUNK_BYTES_MAX = 8 * 1024 * 1024
+CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class SpoolReader:
@@ -27,14 +27,24 @@ class SpoolReader:
                 if os.fstat(file.fileno()).st_size < self._offset:
                     self._offset, self._turn = 0, Turn()
                 file.seek(self._offset)
-                data = file.read(CHUNK_BYTES_MAX)
+                while data := file.read(CHUNK_BYTES):
+                    if not self._take(data):
+                        break
+                    file.seek(self._offset)
         except FileNotFoundError:
-            return self._turn
-        whole, newline, _ = data.rpartition(b"\n")
-        if newline:
-            self._offset += len(whole) + 1
-            for raw in whole.split(b"\n"):
-                line = parse(raw)
-                if line is not None and line.incarnation == self.incarnation:
-                    self._turn = fold(self._turn, line)
+            pass
         return self._turn
+
+    def _take(self, data: bytes) -> bool:
+        """Folds the whole lines of a chunk; False where it holds none and the rest of its line is still to come."""
+        whole, newline, _ = data.rpartition(b"\n")
+        if not newline:
+            # No line of ours is this long. What follows its next line break is read again.
+            self._offset += len(data) if len(data) == CHUNK_BYTES else 0
+            return len(data) == CHUNK_BYTES
+        self._offset += len(whole) + 1
+        for raw in whole.split(b"\n"):
+            line = parse(raw)
+            if line is not None and line.incarnation == self.incarnation:
+                self._turn = fold(self._turn, line)
+        return True

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from dogwatch.errors import MissingToolError
 
-TIMEOUT_S = 10.0
+SESSION_MARK = "DOGWATCH_SESSION"
+"""The session's own variable for the incarnation it was made for: not what marks an agent's processes, lest a shell
+that a person opens in the session is taken for one."""
+TIMEOUT_S = 5.0
 _SEPARATOR = "\x1f"
-_FORMAT = _SEPARATOR.join(
-    ["#{session_name}", "#{pane_id}", "#{pane_pid}", "#{pane_dead}", "#{pane_dead_status}", "#{pane_title}"]
-)
+_FORMAT = _SEPARATOR.join(["#{pid}", "#{session_name}", "#{pane_id}", "#{pane_pid}", "#{pane_dead}", "#{pane_title}"])
 # tmux 3.3 writes control characters of a format as octal escapes; newer versions leave them.
 _ESCAPED_SEPARATOR = "\\037"
 
@@ -26,13 +27,13 @@ class ProbeFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane. `dead` means that its process has ended and the pane was kept."""
+    """One pane. `dead` means that its process has ended and the pane was kept; `server` is the server's own pid."""
 
+    server: int
     session: str
     id: str
     pid: int
     dead: bool
-    dead_status: str
     title: str
 
 
@@ -58,8 +59,8 @@ def panes(socket: str) -> tuple[Pane, ...]:
     for line in done.stdout.decode(errors="replace").splitlines():
         fields = line.replace(_ESCAPED_SEPARATOR, _SEPARATOR).split(_SEPARATOR, 5)
         if len(fields) == 6:
-            session, pane, pid, dead, status, title = fields
-            found.append(Pane(session, pane, int(pid), dead == "1", status, title))
+            server, session, pane, pid, dead, title = fields
+            found.append(Pane(int(server), session, pane, int(pid), dead == "1", title))
     return tuple(found)
 
 
@@ -96,10 +97,9 @@ def captures(socket: str, pane_ids: Sequence[str]) -> dict[str, tuple[str, ...]]
 
 def session_incarnation(socket: str, session: str) -> int | None:
     """The incarnation that the session was made for, or None where there is no such session."""
-    done = run(socket, "show-environment", "-t", f"={session}:", "DOGWATCH_INCARNATION")
-    if done.returncode != 0:
-        return None
-    return int(done.stdout.decode().strip().partition("=")[2] or 0)
+    done = run(socket, "show-environment", "-t", f"={session}:", SESSION_MARK)
+    number = done.stdout.strip().partition(b"=")[2]
+    return int(number) if done.returncode == 0 and number.isdigit() else None
 
 
 def is_gone(stderr: bytes) -> bool:

@@ -1,0 +1,18 @@
+"""A captain's and a dispatcher's hands: what may be done to agents and gates, and starting crew members."""
+
+from __future__ import annotations
+
+from dogwatch.actions.hands import MachineHands
+from dogwatch.crew.starting import CrewStarter
+from dogwatch.world.home import Home
+
+
+class CrewHands(MachineHands):
+    """The machine's hands, with the one way to start a crew member."""
+
+    def __init__(self, home: Home, boot: str) -> None:
+        super().__init__(home, boot)
+        self._starter = CrewStarter(home)
+
+    def start_crew(self, member: str, run: str = "") -> None:
+        self._starter.start_crew(member, run)

@@ -1,0 +1,180 @@
+"""What the facts about an agent mean: each diagnosis, and above all which facts never lead to an action."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import ByteCheck, Limits, Plan
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord
+from dogwatch.model.view import Duty, RunView, Sight, Turn
+from dogwatch.policy.diagnose import Diagnosis, diagnose
+
+NOW = Moment("boot", 1000.0, 5000.0)
+LONG_AGO = NOW.plus(-900)
+LIMITS = Limits(nudge_s=30, peek_s=20, startup_s=60)
+AGENT = AgentRecord(
+    run="r-1", agent="writer", role="writer", incarnation=3, process=ProcessId("boot", 42, 7), confirmed=LONG_AGO
+)
+DUTY = Duty("task", "draft", LONG_AGO)
+
+
+def sight(state: str = "idle", quiet_s: float = 500.0, **changes: Any) -> Sight:
+    turn = Turn(state, NOW.mono - quiet_s, NOW.mono - quiet_s, 42)  # type: ignore[arg-type]
+    return Sight(**{"process": "alive", "session": "alive", "turn": turn, **changes})
+
+
+def found(seen: Sight, duty: Duty | None = DUTY, agent: AgentRecord = AGENT) -> Diagnosis:
+    return diagnose(agent, duty, seen, LIMITS, NOW)
+
+
+@pytest.mark.parametrize(
+    ("seen", "duty", "kind"),
+    [
+        (sight("working"), DUTY, "working"),
+        (sight("working"), None, "working"),
+        (sight("idle"), None, "idle"),
+        (sight("idle"), Duty("task", "draft", None), "idle"),
+        (sight("idle", 5), DUTY, "idle"),
+        (sight("idle", 5, outputs_fresh=True), DUTY, "idle"),
+        (sight("idle"), Duty("task", "draft", NOW), "idle"),
+    ],
+)
+def test_what_is_healthy_gets_no_action(seen: Sight, duty: Duty | None, kind: str) -> None:
+    result = found(seen, duty)
+    assert (result.kind, result.action) == (kind, "")
+    assert result.evidence
+
+
+@pytest.mark.parametrize("session", ["alive", "dead", "gone", "unknown"])
+@pytest.mark.parametrize("state", ["none", "idle", "working"])
+def test_a_process_that_could_not_be_looked_at_leads_to_nothing(session: str, state: str) -> None:
+    result = found(sight(state, process="unknown", session=session, outputs_fresh=True))
+    assert (result.kind, result.action) == ("unknown", "")
+
+
+@pytest.mark.parametrize("session", ["dead", "gone", "unknown"])
+def test_a_session_that_is_not_seen_says_nothing_while_the_process_lives(session: str) -> None:
+    assert found(sight("working", session=session)).action == ""
+
+
+def test_a_spawn_that_is_not_confirmed_is_left_alone() -> None:
+    for agent in (replace(AGENT, process=None), replace(AGENT, confirmed=None)):
+        result = found(sight(process="dead", session="gone"), agent=agent)
+        assert (result.kind, result.action) == ("spawning", "")
+
+
+def test_a_client_has_its_time_to_start() -> None:
+    fresh = replace(AGENT, confirmed=NOW.plus(-59))
+    assert found(sight("none"), agent=fresh).action == ""
+    late = found(sight("none"), agent=replace(AGENT, confirmed=NOW.plus(-61)))
+    assert (late.kind, late.action, late.stall) == ("startup_stall", "RESTART", "#3:start")
+
+
+def test_a_dead_process_is_replaced_with_the_last_lines_as_evidence() -> None:
+    result = found(sight("working", process="dead", session="dead", lines=("one", "two", "three", "four")))
+    assert (result.kind, result.action) == ("exited", "RESTART")
+    assert result.evidence == ("process: 42@7 is gone", "two", "three", "four")
+
+
+def test_a_dead_process_without_a_session_is_told_apart() -> None:
+    assert found(sight(process="dead", session="gone")).kind == "session_dead"
+    assert found(sight(process="dead", session="unknown")).kind == "exited"
+
+
+def test_a_dead_process_that_has_written_everything_is_rescued_first() -> None:
+    result = found(sight(process="dead", session="dead", outputs_fresh=True))
+    assert (result.kind, result.action) == ("done_unreported", "RESCUE")
+    assert result.stall != found(sight(process="dead", session="dead")).stall
+
+
+def test_an_idle_agent_with_open_work_is_nudged_and_each_stall_once() -> None:
+    first = found(sight("idle", 31))
+    assert (first.kind, first.action) == ("silent_turn", "NUDGE")
+    assert found(sight("idle", 31)).stall == first.stall
+    assert found(sight("idle", 30.5)).stall != first.stall
+    assert found(sight("idle", 31), Duty("task", "other", LONG_AGO)).stall != first.stall
+    assert found(sight("idle", 31), agent=replace(AGENT, incarnation=4)).stall != first.stall
+
+
+def test_an_idle_agent_that_has_written_everything_is_rescued_not_nudged() -> None:
+    result = found(sight("idle", 21, outputs_fresh=True))
+    assert (result.kind, result.action) == ("done_unreported", "RESCUE")
+
+
+def test_time_counts_from_the_delivery_at_the_earliest() -> None:
+    told = Duty("task", "draft", NOW.plus(-10))
+    assert found(sight("idle", 500), told).quiet_s == pytest.approx(10)
+
+
+def test_a_step_of_the_wall_clock_makes_nobody_late() -> None:
+    later = Moment(NOW.boot, NOW.mono, NOW.wall + 86400)
+    result = diagnose(AGENT, Duty("task", "draft", NOW.plus(-5)), sight("idle", 5), LIMITS, later)
+    assert result.action == ""
+
+
+@given(
+    process=st.sampled_from(["alive", "unknown"]),
+    state=st.sampled_from(["idle", "working"]),
+    session=st.sampled_from(["alive", "dead", "gone", "unknown"]),
+    quiet_s=st.floats(0, 1e6),
+    told=st.booleans(),
+)
+def test_no_living_or_unknown_process_is_ever_restarted_once_it_has_started(
+    process: str, state: str, session: str, quiet_s: float, told: bool
+) -> None:
+    seen = sight(state, quiet_s, process=process, session=session)
+    assert found(seen, DUTY if told else None).action != "RESTART"
+
+
+PLAN = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
+RUN = RunRecord(run="r-1", spec="", project="", output="", created=LONG_AGO)
+
+
+def asked(message: str, delivered: Moment | None) -> MessageRecord:
+    return MessageRecord(
+        run="r-1", id=message, to="writer", sender="captain", kind="checkpoint", subject="review", body="",
+        queued=LONG_AGO, incarnation=3, delivered=delivered, state="delivered" if delivered else "queued",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ids", [("m1", "m2"), ("m2", "m1")])
+def test_a_review_of_a_second_round_counts_from_its_own_request_not_from_the_first(ids: tuple[str, str]) -> None:
+    """A request that is still on its way cannot be late."""
+    first, second = ids
+    requests = [replace(asked(first, LONG_AGO), queued=LONG_AGO), replace(asked(second, None), queued=NOW)]
+    record = CheckpointRecord(run="r-1", checkpoint="review", phase=0, state="asked", round=2)
+    view = RunView(
+        plan=PLAN,
+        run=RUN,
+        agents={"writer": AGENT},
+        checkpoints={"review": record},
+        messages={m.id: m for m in sorted(requests, key=lambda m: m.id)},
+    )
+    duty = view.duty_of("writer")
+    assert duty is not None
+    assert duty.delivered is None
+    assert found(sight("idle", 500), duty).action == ""
+
+
+def test_an_agent_owes_its_task_before_anything_else_and_nothing_when_it_has_voted() -> None:
+    task = TaskRecord(
+        run="r-1", task="draft", dispatch="draft", phase=0, holders=("writer",), text="", state="claimed", agent="writer"
+    )
+    record = CheckpointRecord(run="r-1", checkpoint="review", phase=0, state="approved", round=1)
+    view = RunView(
+        plan=PLAN,
+        run=RUN,
+        agents={"writer": AGENT},
+        tasks={"draft": task},
+        checkpoints={"review": record},
+        messages={"m1": asked("m1", LONG_AGO)},
+    )
+    assert view.duty_of("writer") == Duty("task", "draft", None)
+    assert replace(view, tasks={"draft": replace(task, state="reported")}).duty_of("writer") is None

@@ -1,0 +1,111 @@
+"""From hook events to the turn, with payloads as a real client sends them (`tests/data/hooks/`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dogwatch.model.spool import SpoolLine
+from dogwatch.model.view import Turn
+from dogwatch.policy.turns import fold
+
+HOOKS = Path(__file__).parent.parent / "data" / "hooks"
+
+
+def line(name: str, mono: float, **changes: Any) -> SpoolLine:
+    """The payload of that file as the spool keeps it."""
+    payload = {**json.loads((HOOKS / f"{name}.json").read_text()), **changes}
+    raw = json.dumps(payload).encode()
+    return SpoolLine(mono + 1e9, mono, 1, 4711, payload["hook_event_name"], len(raw), raw)
+
+
+def after(*lines: SpoolLine, turn: Turn | None = None) -> Turn:
+    turn = turn or Turn()
+    for one in lines:
+        turn = fold(turn, one)
+    return turn
+
+
+WORKING = after(line("SessionStart-startup", 1), line("UserPromptSubmit", 2))
+
+
+def test_a_client_that_has_started_is_idle() -> None:
+    assert after(line("SessionStart-startup", 1)) == Turn("idle", 1, 1, 4711)
+
+
+def test_a_prompt_opens_a_turn_and_a_stop_ends_it() -> None:
+    assert (WORKING.state, WORKING.since) == ("working", 2)
+    ended = after(line("PreToolUse", 3), line("PostToolUse", 4), line("Stop", 5), turn=WORKING)
+    assert (ended.state, ended.since, ended.newest) == ("idle", 5, 5)
+
+
+@pytest.mark.parametrize("event", ["Stop", "StopFailure", "SessionEnd-other"])
+def test_whatever_ends_a_turn_ends_it(event: str) -> None:
+    assert after(line(event, 9), turn=WORKING).state == "idle"
+
+
+def test_a_turn_lasts_from_its_first_event() -> None:
+    assert after(line("PreToolUse", 5), line("PostToolUse", 8), turn=WORKING).since == 2
+
+
+@pytest.mark.parametrize("event", ["PostToolUse-in-subagent", "SubagentStop"])
+def test_a_sub_agent_that_outlives_the_stop_does_not_open_the_turn_again(event: str) -> None:
+    turn = after(line("Stop", 5), line(event, 7), turn=WORKING)
+    assert (turn.state, turn.since, turn.newest) == ("idle", 5, 7)
+
+
+def test_a_notification_says_nothing_about_the_turn() -> None:
+    assert after(line("Notification-idle_prompt", 7), turn=WORKING).state == "working"
+
+
+def test_compaction_in_the_middle_of_a_turn_does_not_end_it() -> None:
+    """The client announces a compacted session like a new one; the turn goes on behind it."""
+    turn = after(line("PreCompact-manual", 5), line("SessionStart-compact", 6), turn=WORKING)
+    assert (turn.state, turn.newest) == ("working", 6)
+
+
+def test_compaction_at_the_prompt_opens_no_turn() -> None:
+    idle = after(line("Stop", 4), turn=WORKING)
+    assert after(line("PreCompact-manual", 5), line("SessionStart-compact", 6), turn=idle).state == "idle"
+
+
+def test_a_prompt_is_the_receipt_of_every_message_in_it_at_its_first_time() -> None:
+    text = "[dogwatch:m0a dispatch draft]\nWrite.\n[dogwatch:m0b mail from-judge]\nHello."
+    turn = after(line("UserPromptSubmit", 3, prompt=text), line("UserPromptSubmit", 9, prompt=text))
+    assert turn.receipts == {"m0a": 3, "m0b": 3}
+
+
+def test_a_payload_that_was_cut_is_still_a_receipt() -> None:
+    whole = line("UserPromptSubmit", 3, prompt="[dogwatch:m0a dispatch draft]\n" + "x" * 5000)
+    cut = SpoolLine(whole.wall, whole.mono, 1, 4711, whole.event, whole.payload_bytes, whole.raw[:2000])
+    assert cut.payload() == {}
+    assert after(cut).receipts == {"m0a": 3}
+
+
+def test_only_a_submitted_prompt_is_a_receipt() -> None:
+    quoted = {"command": "echo '[dogwatch:m0a dispatch draft]'"}
+    assert after(line("PreToolUse", 3, tool_input=quoted), turn=WORKING).receipts == {}
+
+
+def test_a_prompt_that_speaks_of_agent_ids_is_no_sub_agents() -> None:
+    prompt = '[dogwatch:m0a dispatch draft]\nthe field "agent_id": "x" must be kept'
+    turn = after(line("UserPromptSubmit", 3, prompt=prompt))
+    assert (turn.state, turn.receipts) == ("working", {"m0a": 3})
+
+
+def test_a_tool_with_an_agent_id_among_its_arguments_is_no_sub_agents() -> None:
+    idle = after(line("Stop", 4), turn=WORKING)
+    assert after(line("PreToolUse", 6, tool_input={"agent_id": "a7"}), turn=idle).state == "working"
+
+
+def test_events_out_of_order_never_make_the_newest_older() -> None:
+    assert after(line("PreToolUse", 9), line("PostToolUse", 8), turn=WORKING).newest == 9
+
+
+@pytest.mark.parametrize("raw", [b"", b"null", b"[]", b'{"prompt": 7}', b'{"prompt": null}', b"\xff\xfe", b"{" * 500])
+def test_a_payload_that_is_not_what_it_should_be_is_no_reason_to_fail(raw: bytes) -> None:
+    turn = fold(Turn(), SpoolLine(1.0, 1.0, 1, 4711, "UserPromptSubmit", len(raw), raw))
+    assert (turn.state, dict(turn.receipts)) == ("working", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import socket
@@ -32,7 +33,7 @@ PIPELINE: dict[str, Any] = {
 @pytest.fixture
 def run(fleet: Fleet) -> Iterator[str]:
     """A run whose writer holds a task and does nothing, and whose reader is idle."""
-    name = fleet.launch(fleet.spec(PIPELINE, {"writer": BUSY, "reader": {"work_s": 0.2}}))
+    name = fleet.launch(fleet.spec(copy.deepcopy(PIPELINE), {"writer": BUSY, "reader": {"work_s": 0.2}}))
     fleet.wait_event("message_delivered", "writer")
     yield name
     assert not [e for e in fleet.events("crew_lost") if e.body["pid"] not in KILLED], "a captain died of a request"

@@ -28,7 +28,7 @@ def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
     result = helm.world.hands.gate_result(helm.run, decision.phase, plan, known.attempt)
     if result is not None:
         code, reason = result
-        return _conclude(helm, known, reason, code)
+        return _conclude(helm, known, f"exit code {code}" if reason and view.run.sensitive else reason, code)
     if helm.world.eyes.life(known.process) == "dead":
         # It may have written its result between the two looks.
         result = helm.world.hands.gate_result(helm.run, decision.phase, plan, known.attempt)

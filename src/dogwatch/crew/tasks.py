@@ -7,7 +7,7 @@ from dataclasses import replace
 from dogwatch.crew.helm import send
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, save
-from dogwatch.model import brief
+from dogwatch.model import brief, plan
 from dogwatch.model.lifecycle import AGENT, TASK
 from dogwatch.model.plan import Output
 from dogwatch.model.records import AgentRecord, TaskRecord
@@ -38,7 +38,9 @@ def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: 
 def dispatch_text(view: RunView, task: TaskRecord, agent: AgentRecord) -> str:
     """The words of a dispatch to this agent."""
     outputs = tuple((output.path, output.kind) for output in task.outputs)
-    return brief.dispatch(task.task, fill(task.text, view, agent), outputs, task.note)
+    role = view.plan.role_of(agent.agent)
+    words = [fill(text, view, agent) for text in (role.prompt if role else "", task.text) if text]
+    return brief.dispatch(task.task, "\n".join(words), outputs, task.note)
 
 
 def return_or_fail(tx: Tx, task: TaskRecord, reason: str) -> bool:
@@ -75,14 +77,13 @@ def ask_reviewer(tx: Tx, view: RunView, checkpoint: str, round_: int, agent: Age
 
 def outputs_for(view: RunView, task: TaskRecord, agent: AgentRecord) -> tuple[Output, ...]:
     """The task's outputs with the agent's name filled in."""
-    return tuple(replace(output, path=fill(output.path, view, agent)) for output in task.outputs)
+    named = route.dispatch_of(view, task).outputs
+    return tuple(replace(output, path=fill(output.path, view, agent)) for output in named)
 
 
 def fill(text: str, view: RunView, agent: AgentRecord) -> str:
     """The text with the places for agent, role and run filled in."""
-    for place, value in (("{agent}", agent.agent), ("{role}", agent.role), ("{run}", view.run.run)):
-        text = text.replace(place, value)
-    return text
+    return plan.fill(text, agent=agent.agent, role=agent.role, run=view.run.run)
 
 
 def rest(tx: Tx, agent_key: str) -> None:

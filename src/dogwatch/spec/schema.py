@@ -98,12 +98,17 @@ class Role(Part):
         max_length=1000,
         description="For `command`: the program and its arguments. `${here}` is the pipeline file's folder.",
     )
-    prompt: Text = Field("", description="What every holder of the role is told once, at its start.")
+    prompt: Text = Field("", description="Who its holders are and how they work; stands before each task.")
     capabilities: list[Name] = Field(
-        [], max_length=50, description="What its holders are trusted with, by name, such as `write`."
+        [],
+        max_length=50,
+        description="What its holders are trusted with, such as `write`. Kept with the plan; nothing reads it yet.",
     )
     permissions: list[Word] = Field(
-        [], max_length=200, description="Tool permissions in the agent CLI's own notation, such as `Bash(git *)`."
+        [],
+        max_length=200,
+        description="Tool permissions in the agent CLI's own notation, such as `Bash(git *)`. For real agent CLIs;"
+        " scripted agents and plain commands do not read it.",
     )
     environment: dict[VariableName, Text] = Field(
         {}, max_length=200, description="Environment variables for its holders. Names with `DOGWATCH_` are reserved."
@@ -130,10 +135,11 @@ class Dispatch(Part):
     )
     outputs: list[Output] = Field([], max_length=200, description="The files that must come of it.")
     risk: Literal["normal", "high", "critical"] = Field(
-        "normal", description="The higher, the longer a claim on the task stands without a sign of life."
+        "normal", description="How much harm a failure would do. Kept with the task; nothing acts on it yet."
     )
     expect_s: Seconds = Field(
-        1800.0, description="How long it should take. At one and a half times that it is overdue, and somebody is told."
+        1800.0,
+        description="How long it should take. Kept with the dispatch as its marker; nothing acts on it yet.",
     )
     after: list[Name] = Field(
         [], max_length=200, description="Dispatches of this or an earlier phase that must be accepted first."
@@ -215,10 +221,12 @@ class Limits(Part):
     )
     restart_period_s: Seconds = Field(_LIMITS.restart_period_s, description="The time over which restarts are counted.")
     restart_backoff_s: Annotated[float, Field(ge=0, le=3600)] = Field(
-        _LIMITS.restart_backoff_s, description="The wait before the first restart; it doubles with each further one."
+        _LIMITS.restart_backoff_s,
+        description="The wait before a second restart; it doubles with each further one.",
     )
     receipt_s: Seconds = Field(
-        _LIMITS.receipt_s, description="A message must be seen by the agent's client this long after it was typed."
+        _LIMITS.receipt_s,
+        description="How long a client may take to confirm a message before it is typed again.",
     )
     deadline_s: Seconds = Field(_LIMITS.deadline_s, description="The whole run must end within this time.")
 
@@ -227,7 +235,7 @@ class Pipeline(Part):
     """A pipeline: roles, and the phases in which they work."""
 
     name: Name = Field(description="The pipeline's name; runs are named after it.")
-    sensitive: bool = Field(False, description="Whether texts of tasks and messages are kept out of logs and reports.")
+    sensitive: bool = Field(False, description="Keeps what stands on screens and in mail out of events and logs.")
     vars: dict[VariableName, Value] = Field(
         {},
         max_length=200,

@@ -41,6 +41,7 @@ class Started:
     process: ProcessId
     pane: str
     adopted: bool
+    server: ProcessId | None = None
 
 
 @dataclass
@@ -160,6 +161,8 @@ class Machine:
         self.crew: list[Berth] = []
         self.hands = VirtualHands(self)
         self.cleared: list[str] = []
+        self.failures: list[str] = []
+        self.pulses: dict[tuple[str, str], float] = {}
         self._last_pid = 100
         self._writes = 0
         self._seen = START
@@ -188,6 +191,11 @@ class Machine:
     def write(self, path: str, data: bytes) -> None:
         self._writes += 1
         self.files[path] = (self._writes, data)
+
+    def note(self, line: str) -> None:
+        """A log line; what a member could not do is kept."""
+        if json.loads(line)["event"] in ("step_failed", "request_failed"):
+            self.failures.append(line)
 
     def member(self, name: str) -> ProcessId:
         return next(berth.process for berth in self.crew if berth.name == name and berth.member is not None)
@@ -241,7 +249,8 @@ class Berth:
         self.member: Captain | Watchdog | Dispatcher | None = None
         self.joins = self.due = machine.now.mono + JOIN_S
         self.watched: set[ProcessId] = set()
-        self.world = World(VirtualEyes(machine, self), VirtualHands(machine), VirtualDoor(machine))
+        hands = VirtualHands(machine)
+        self.world = World(VirtualEyes(machine, self), hands, hands, VirtualDoor(machine))
 
     def step(self, machine: Machine) -> None:
         now = machine.now
@@ -251,6 +260,7 @@ class Berth:
                 machine.kill(self.process)
                 return
             self.member = self._take(lease, machine)
+        self.world.eyes.pulse()
         wait_s = self.member.step(self.world, machine.ledger, now)
         if wait_s is None:
             machine.kill(self.process)
@@ -258,7 +268,7 @@ class Berth:
             self.due = now.mono + max(0.01, wait_s)
 
     def _take(self, lease: Lease, machine: Machine) -> Captain | Watchdog | Dispatcher:
-        log = Log(self.name, self.run, write=lambda line: None)
+        log = Log(self.name, self.run, write=lambda line: machine.note(line))
         if self.name == "captain":
             return Captain(self.run, lease, log)
         return Watchdog(self.run, lease, log) if self.name == "watchdog" else Dispatcher(lease, log, machine.now)
@@ -270,6 +280,7 @@ class World:
 
     eyes: VirtualEyes
     hands: VirtualHands
+    starter: VirtualHands
     door: VirtualDoor
 
 
@@ -319,8 +330,18 @@ class VirtualEyes:
         missing = next((f"no {text!r}" for text in check.contains if text.encode() not in found[1]), "")
         return missing, hashlib.sha256(found[1]).hexdigest()
 
+    def silence_s(self, member: str, run: str, now: Moment) -> float | None:
+        latest = self._machine.pulses.get((member, run))
+        return None if latest is None else now.mono - latest
+
+    def pulse(self) -> None:
+        self._machine.pulses[self._berth.name, self._berth.run] = self._machine.now.mono
+
     def watch(self, processes: Sequence[ProcessId]) -> None:
         self._berth.watched = set(processes)
+
+    def watch_also(self, process: ProcessId) -> None:
+        self._berth.watched.add(process)
 
 
 class VirtualHands:
@@ -357,16 +378,17 @@ class VirtualHands:
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None:
         return 0, ""
 
-    def clear(self, run: str) -> int:
+    def dismiss(self, agent: AgentRecord) -> None:
+        self._machine.kill(self._machine.agents[agent.agent].process)
+
+    def clear(self, run: str, servers: Sequence[ProcessId]) -> int:
         for agent in self._machine.agents.values():
             self._machine.kill(agent.process)
         self._machine.cleared.append(run)
         return len(self._machine.agents)
 
-    def start_crew(self, member: str, run: str = "") -> ProcessId:
-        berth = Berth(self._machine, member, run)
-        self._machine.crew.append(berth)
-        return berth.process
+    def start_crew(self, member: str, run: str = "") -> None:
+        self._machine.crew.append(Berth(self._machine, member, run))
 
     def end_silent_crew(self, process: ProcessId) -> None:
         self._machine.kill(process)

@@ -28,7 +28,10 @@ def main(folder: str) -> None:
         assert agent is not None
         ballast = fill(folder)
         wait_for(lambda: silence_s(fleet, run) > 4, 60, "the captain's heartbeat to stop")
-        facts = {"agent_while_full": life(agent, fleet.boot), "captain_while_full": bool(fleet.crew("captain", run))}
+        facts: dict[str, object] = {
+            "agent_while_full": life(agent, fleet.boot),
+            "captain_while_full": bool(fleet.crew("captain", run)),
+        }
         ballast.unlink()
         view = fleet.wait_over(run)
         facts |= {"state": view.run.state, "cause": view.run.cause, "incarnation": view.agents["writer"].incarnation}

@@ -19,7 +19,13 @@ def workers(count: int, *dispatches: dict[str, Any], path: str, **changes: Any) 
 
 
 def dispatch(name: str, to: str, path: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "to": to, "task": f"Do {name} as {{agent}} of {{role}} in {{run}}.", "outputs": [path], **more}
+    return {
+        "name": name,
+        "to": to,
+        "task": f"Do {name} as {{agent}} of {{role}} in {{run}}.",
+        "outputs": [path],
+        **more,
+    }
 
 
 def accepted(fleet: Fleet) -> list[tuple[str, str]]:

@@ -12,7 +12,13 @@ APPROVE: dict[str, Any] = {"on": "checkpoint", "do": ["approve"]}
 
 def reviewed(count: int = 1, **changes: Any) -> dict[str, Any]:
     """A writer's draft, reviewed by the judges."""
-    checkpoint = {"name": "review", "artifact": "draft.md", "reviewers": ["judge"], "question": "Good, {agent}?", **changes}
+    checkpoint = {
+        "name": "review",
+        "artifact": "draft.md",
+        "reviewers": ["judge"],
+        "question": "Good, {agent}?",
+        **changes,
+    }
     dispatch = {"name": "draft", "to": "writer", "task": "Write it.", "outputs": ["draft.md"]}
     return {
         "roles": {"writer": {}, "judge": {"count": count}},

@@ -25,7 +25,13 @@ DOCUMENTED = {
 
 def pipeline(**changes: Any) -> dict[str, Any]:
     """One writer, one task, one deliverable."""
-    dispatch = {"name": "draft", "to": "writer", "task": "Write it.", "outputs": ["draft.md"], **changes.pop("dispatch", {})}
+    dispatch = {
+        "name": "draft",
+        "to": "writer",
+        "task": "Write it.",
+        "outputs": ["draft.md"],
+        **changes.pop("dispatch", {}),
+    }
     return {
         "roles": {"writer": {}},
         "phases": [{"name": "draft", "dispatches": [dispatch]}],

@@ -91,7 +91,26 @@ def test_a_dead_process_without_a_session_is_told_apart() -> None:
 def test_a_dead_process_that_has_written_everything_is_rescued_first() -> None:
     result = found(sight(process="dead", session="dead", outputs_fresh=True))
     assert (result.kind, result.action) == ("done_unreported", "RESCUE")
-    assert result.stall != found(sight(process="dead", session="dead")).stall
+
+
+def test_a_process_that_died_in_the_middle_of_its_turn_may_have_left_half_a_file() -> None:
+    assert found(sight("working", process="dead", session="dead", outputs_fresh=True)).action == "RESTART"
+
+
+@pytest.mark.parametrize("state", ["none", "idle", "working"])
+def test_a_client_without_hooks_is_never_judged_by_its_silence(state: str) -> None:
+    assert found(sight(state, 10**6, hooks=False)).action == ""
+    assert found(sight(state, process="dead", session="dead", hooks=False)).action == "RESTART"
+
+
+@pytest.mark.parametrize("screen", ["busy", "retry", "permission", "starting"])
+def test_an_idle_turn_behind_a_screen_that_works_or_asks_is_not_silent(screen: str) -> None:
+    assert found(sight("idle", 500, screen=screen)).action == ""
+
+
+def test_a_file_that_has_just_changed_is_a_sign_of_life() -> None:
+    assert found(sight("idle", 500, outputs_changed=NOW.wall - 3)).action == ""
+    assert found(sight("idle", 500, outputs_changed=NOW.wall + 900)).action == "NUDGE"
 
 
 def test_an_idle_agent_with_open_work_is_nudged_and_each_stall_once() -> None:
@@ -165,7 +184,14 @@ def test_a_review_of_a_second_round_counts_from_its_own_request_not_from_the_fir
 
 def test_an_agent_owes_its_task_before_anything_else_and_nothing_when_it_has_voted() -> None:
     task = TaskRecord(
-        run="r-1", task="draft", dispatch="draft", phase=0, holders=("writer",), text="", state="claimed", agent="writer"
+        run="r-1",
+        task="draft",
+        dispatch="draft",
+        phase=0,
+        holders=("writer",),
+        text="",
+        state="claimed",
+        agent="writer",
     )
     record = CheckpointRecord(run="r-1", checkpoint="review", phase=0, state="approved", round=1)
     view = RunView(

@@ -75,7 +75,7 @@ def test_ends_are_those_of_the_design() -> None:
     assert HEALTH.ends == {"replaced"}
     assert MESSAGE.ends == {"acknowledged", "expired"}
     assert TASK.ends == {"failed"}
-    assert CHECKPOINT.ends == {"approved", "failed", "skipped"}
+    assert CHECKPOINT.ends == {"failed", "skipped"}
 
 
 def test_a_run_that_is_not_over_can_fail_whatever_it_does() -> None:

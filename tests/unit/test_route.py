@@ -50,8 +50,12 @@ def agent(name: str, role: str = "", **changes: Any) -> AgentRecord:
     return AgentRecord(**{**facts, **changes})
 
 
-AGENTS = {a.agent: a for a in (agent("writer"), agent("judge"), agent("worker-1", "worker"), agent("worker-2", "worker"))}
-LOST = {"state": "ERROR", "cause": "exited: it failed 3 times"}
+AGENTS = {
+    a.agent: a for a in (agent("writer"), agent("judge"), agent("worker-1", "worker"), agent("worker-2", "worker"))
+}
+LOST: dict[str, Any] = {
+    "state": "ERROR", "cause": "exited: it failed 3 times", "process": None, "confirmed": None
+}  # fmt: skip
 
 
 def task(name: str = "draft", state: str = "pending", **changes: Any) -> TaskRecord:
@@ -60,14 +64,19 @@ def task(name: str = "draft", state: str = "pending", **changes: Any) -> TaskRec
 
 
 def review(state: str = "open", round_: int = 0, **verdicts: bool) -> dict[str, CheckpointRecord]:
-    given = {name: Verdict(approve=good, note="" if good else "too short", round=round_) for name, good in verdicts.items()}
-    return {"review": CheckpointRecord(run="p-1", checkpoint="review", phase=0, state=state, round=round_, verdicts=given)}
+    given = {
+        name: Verdict(approve=good, note="" if good else "too short", round=round_) for name, good in verdicts.items()
+    }
+    return {
+        "review": CheckpointRecord(run="p-1", checkpoint="review", phase=0, state=state, round=round_, verdicts=given)
+    }
 
 
 def view(what: Plan | None = None, state: str = "RUNNING", phase: int = 0, **changes: Any) -> RunView:
     run = RunRecord(
-        run="p-1", spec="", project="", output="/out", created=NOW, started=NOW, state=state, phase=phase
-    )
+        run="p-1", spec="", project="", output="/out", created=NOW, started=NOW, state=state, phase=phase,
+        deadline_s=(what or plan()).limits.deadline_s,
+    )  # fmt: skip
     tasks = {record.task: record for record in changes.pop("tasks", ())}
     return RunView(**{"plan": what or plan(), "run": run, "agents": AGENTS, "tasks": tasks, **changes})
 
@@ -89,7 +98,7 @@ def test_agents_without_a_process_are_spawned_before_work_begins() -> None:
 
 
 def test_work_begins_when_every_agent_is_there_or_given_up() -> None:
-    agents = {**AGENTS, "judge": agent("judge", process=None, confirmed=None, **LOST)}
+    agents = {**AGENTS, "judge": agent("judge", **LOST)}
     assert decide(view(state="SPAWN", agents=agents), NOW) == (route.BeginWork(),)
 
 
@@ -103,7 +112,9 @@ def test_an_agent_waits_for_its_backoff_and_not_longer_than_the_boot() -> None:
     agents = {**AGENTS, "writer": waiting}
     assert decide(view(state="SPAWN", agents=agents), NOW) == ()
     assert decide(view(state="SPAWN", agents=agents), NOW.plus(5)) == (route.SpawnAgent("writer", 1),)
-    assert decide(view(state="SPAWN", agents=agents), Moment("other", 1.0, NOW.wall)) == (route.SpawnAgent("writer", 1),)
+    assert decide(view(state="SPAWN", agents=agents), Moment("other", 1.0, NOW.wall)) == (
+        route.SpawnAgent("writer", 1),
+    )
 
 
 def test_a_phase_is_opened_when_its_tasks_are_not_on_the_ledger() -> None:
@@ -141,7 +152,9 @@ def test_after_is_waited_for_until_it_is_accepted() -> None:
     for state in ("pending", "claimed", "reported", "returned"):
         found = decide(view(both, tasks=[task(state=state, agent="writer"), task("polish")]), NOW)
         assert route.SendTask("polish", "writer") not in found
-    assert decide(view(both, tasks=[task(state="accepted"), task("polish")]), NOW) == (route.SendTask("polish", "writer"),)
+    assert decide(view(both, tasks=[task(state="accepted"), task("polish")]), NOW) == (
+        route.SendTask("polish", "writer"),
+    )
 
 
 def test_what_depends_on_a_failed_task_fails_too_in_a_partial_run() -> None:
@@ -198,6 +211,15 @@ def test_nothing_is_sent_or_offered_to_an_agent_that_was_given_up() -> None:
     assert pending == (route.OfferTask("collect", "worker-2"),)
 
 
+def test_an_agent_that_was_given_up_is_dismissed_and_gets_nothing_in_the_same_breath() -> None:
+    """All of these are carried out on one snapshot: whoever is sent away must not be sent a task."""
+    agents = {**AGENTS, "worker-1": agent("worker-1", "worker", state="ERROR", cause="exited")}
+    returned = decide(view(ANY, tasks=[any_task("returned", agent="worker-1")], agents=agents), NOW)
+    assert returned == (route.DismissAgent("worker-1"), route.SendTask("collect", "worker-2"))
+    pending = decide(view(ANY, tasks=[any_task()], agents=agents), NOW)
+    assert pending == (route.DismissAgent("worker-1"), route.OfferTask("collect", "worker-2"))
+
+
 def test_the_review_is_asked_when_the_work_is_accepted() -> None:
     assert decide(done(), NOW) == (route.AskCheckpoint("review", 1),)
 
@@ -248,7 +270,10 @@ def test_a_review_of_work_that_failed_is_skipped() -> None:
 
 
 def test_a_task_of_an_earlier_phase_that_was_returned_is_sent_again_before_the_next_round() -> None:
-    first, second = Phase(name="draft", dispatches=(DRAFT,)), Phase(name="polish", dispatches=(POLISH,), checkpoints=(REVIEW,))
+    first, second = (
+        Phase(name="draft", dispatches=(DRAFT,)),
+        Phase(name="polish", dispatches=(POLISH,), checkpoints=(REVIEW,)),
+    )
     tasks = [task(state="returned", agent="writer"), task("polish", "accepted", phase=1)]
     found = decide(view(plan(first, second), phase=1, tasks=tasks, checkpoints=review("revised", 1)), NOW)
     assert found == (route.SendTask("draft", "writer"),)
@@ -277,7 +302,9 @@ def test_a_failed_gate_ends_the_run_with_its_reason() -> None:
 def test_a_gate_of_the_same_name_in_an_earlier_phase_does_not_count() -> None:
     again = plan(PHASE, Phase(name="more", gates=(COUNTED,)))
     passed = {(0, "counted"): GateRecord(run="p-1", phase=0, gate="counted", state="passed")}
-    assert decide(view(again, phase=1, gates=passed, tasks=[task(state="accepted")]), NOW) == (route.RunGate(1, "counted"),)
+    assert decide(view(again, phase=1, gates=passed, tasks=[task(state="accepted")]), NOW) == (
+        route.RunGate(1, "counted"),
+    )
 
 
 def test_a_failed_task_ends_the_run_unless_it_may_be_partial() -> None:

@@ -114,10 +114,12 @@ def write_entry_point(home: Home) -> None:
 def _start(
     socket: str, run: RunRecord, agent: AgentRecord, environment: Mapping[str, str], command: tuple[str, ...]
 ) -> None:
-    arguments = ["start-server"]
+    # The server is started by a call of its own: what its first call says stays visible in the list of processes.
+    settings = ["start-server"]
     for option in _SERVER_OPTIONS:
-        arguments += [";", "set-option", *option]
-    arguments += [";", "new-session", "-d", "-s", agent.session, "-x", str(COLUMNS), "-y", str(ROWS), "-c", run.project]
+        settings += [";", "set-option", *option]
+    tmux.run(socket, *settings)
+    arguments = ["new-session", "-d", "-s", agent.session, "-x", str(COLUMNS), "-y", str(ROWS), "-c", run.project]
     arguments += ["-e", f"{tmux.SESSION_MARK}={agent.incarnation}"]
     # `env` sets the variables, takes tmux's own away and becomes the command: no shell, and the pane's process is the
     # agent. Set for the session, they would mark a person's shell in it too, and tmux would put in a PATH of its own.

@@ -46,8 +46,10 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
 
 def obey(helm: Helm, view: RunView, item: Item) -> bool:
     """An operator's order to end an agent's incarnation. One that is just being started is ended once it is there."""
-    agent = view.agents.get(str(item.body["agent"]))
-    if agent is not None and agent.state != "ERROR" and agent.process is None:
+    name = str(item.body["agent"])
+    agent = view.agents.get(name)
+    if not name or (agent is not None and agent.state != "ERROR" and agent.process is None):
+        # An order to end the whole run is obeyed at the beginning of a step: this one came in the middle.
         return False
 
     def fn(tx: Tx) -> bool:

@@ -86,8 +86,8 @@ def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
 def note_loss(tx: Tx, record: CrewRecord, need: str) -> None:
     """Records that a member was found dead, or was ended because it was silent; once for each process."""
     body = {"member": record.member, "pid": record.process.pid}
-    kind = "crew_silent" if need == "silent" else "crew_lost"
-    tx.append(kind, body, f"lost:{record.key}:{record.process}", run=record.run)
+    op_id = f"lost:{record.key}:{record.process}"
+    tx.append("crew_silent" if need == "silent" else "crew_lost", body, op_id, run=record.run)
 
 
 class Reviver:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dogwatch.errors import MissingToolError
 
-SESSION_MARK = "DOGWATCH_SESSION"
+SESSION_MARK = "INCARNATION_OF_SESSION"
 """The session's own variable for the incarnation it was made for: not what marks an agent's processes, lest a shell
 that a person opens in the session is taken for one."""
 TIMEOUT_S = 5.0

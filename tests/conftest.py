@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+
 from fleet import Fleet, fleets
 
 

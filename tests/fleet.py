@@ -103,7 +103,13 @@ class Fleet:
         return child
 
     def as_agent(
-        self, run: str, agent: str, *words: str, incarnation: int = 1, stdin: bytes = b"", **variables: str
+        self,
+        run: str,
+        agent: str,
+        *words: str,
+        incarnation: int = 1,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """One call of the command line as if from inside an agent; `variables` change its environment."""
         mark = {
@@ -115,7 +121,7 @@ class Fleet:
         }
         return subprocess.run(
             [sys.executable, "-m", "dogwatch", *words],
-            env={**self.environment, **mark, **variables},
+            env={**self.environment, **mark, **(variables or {})},
             cwd=self.project,
             input=stdin,
             capture_output=True,

@@ -83,8 +83,8 @@ class VirtualAgent:
         found = headers(text)
         receipts = {**self.turn.receipts, **{header.id: mono for header in found}}
         self.turn = Turn("working", mono, mono, self.process.pid, receipts)
-        for header in found[:1]:
-            self.due.append((mono + self.machine.work_s, lambda: self._handle(header, text)))
+        if found:
+            self.due.append((mono + self.machine.work_s, lambda: self._handle(found[0], text)))
 
     def stop(self) -> None:
         mono = self.machine.now.mono

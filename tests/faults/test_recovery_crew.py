@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from faults.pipelines import one_task, three_phases
@@ -26,6 +27,10 @@ def kill_crew(fleet: Fleet, run: str, *members: str) -> None:
     for process in found:
         assert process is not None
         fleet.kill(process)
+
+
+def has_done(fleet: Fleet, deed: str, times: int) -> bool:
+    return len(fleet.deeds("writer", deed)) == times
 
 
 def assert_delivered_once(fleet: Fleet, run: str) -> None:
@@ -67,8 +72,7 @@ def test_down_and_up_five_times_is_no_failure_of_the_agents(fleet: Fleet) -> Non
     run = fleet.launch(fleet.spec(text, {"writer": {"work_s": 0.3, "rules": [rule]}}))
     for number in range(1, 6):
         # Once in the middle of a turn, the other times as soon as the agent is there.
-        sign = "turn_start" if number == 1 else "started"
-        wait_for(lambda sign=sign, number=number: len(fleet.deeds("writer", sign)) == number, 60, fleet.tail)
+        wait_for(partial(has_done, fleet, "turn_start" if number == 1 else "started", number), 60, fleet.tail)
         fleet.cli("down")
         assert fleet.processes() == []
         fleet.cli("up")

@@ -47,7 +47,8 @@ def test_a_given_up_agent_is_ended_and_an_order_to_end_it_once_more_does_no_harm
     asks = {**FAST, "rules": [{"on": "start", "do": ["startup_dialog"]}]}
     run = fleet.launch(fleet.spec(two_writers(), {"writer": writer, "appendix": asks}))
     fleet.wait_event("agent_spawned", "appendix")
-    process = wait_for(lambda: fleet.view(run).agents["appendix"].process, 60, fleet.tail)
+    process = fleet.view(run).agents["appendix"].process
+    assert process is not None
     quarantined = fleet.wait_event("agent_quarantined", "appendix")
     assert "startup_stall" in quarantined.body["reason"]
     wait_for(lambda: life(process, fleet.boot) == "dead", 30, "the end of the quarantined agent")

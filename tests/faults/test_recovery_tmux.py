@@ -85,11 +85,11 @@ def test_a_run_goes_on_after_its_hung_tmux_server_was_taken_down(fleet: Fleet) -
 
 
 def test_an_agent_whose_window_a_person_has_split_still_gets_its_dispatch(fleet: Fleet) -> None:
-    text = one_task()
     # A slow start leaves time to split the window before anything is typed.
-    run = fleet.launch(fleet.spec(text, {"writer": {"work_s": 0.3, "start_delay_s": 2}}))
+    run = fleet.launch(fleet.spec(one_task(), {"writer": {"work_s": 0.3, "start_delay_s": 2}}))
     fleet.wait_event("agent_spawned", "writer")
-    words = ["split-window", "-b", "-t", f"={run}-writer:", "-P", "-F", "#{pane_id}", "exec cat >typed"]
+    typed = fleet.base / "typed"
+    words = ["split-window", "-b", "-t", f"={run}-writer:", "-P", "-F", "#{pane_id}", f"exec cat >{typed}"]
     other = tmux(fleet, run, *words)
     assert tmux(fleet, run, "display-message", "-p", "-t", f"={run}-writer:", "#{pane_id}") == other, "it is active"
     view = fleet.wait_over(run, 60)
@@ -97,13 +97,13 @@ def test_an_agent_whose_window_a_person_has_split_still_gets_its_dispatch(fleet:
     assert len(fleet.deeds("writer", "prompt")) == 1
     assert not fleet.events("message_retried")
     assert not fleet.events("agent_restarted")
-    typed = next(path for path in (fleet.project / "typed", fleet.base / "typed") if path.exists())
     assert typed.read_bytes() == b"", "nothing was typed to the person's pane"
 
 
 def test_a_persons_processes_on_the_runs_server_survive_the_restart_of_an_agent(fleet: Fleet) -> None:
     run = at_work(fleet)
-    own = process_of(fleet, tmux(fleet, run, "new-session", "-d", "-s", "person", "-P", "-F", "#{pane_pid}", "sleep 600"))
+    words = ["new-session", "-d", "-s", "person", "-P", "-F", "#{pane_pid}", "sleep 600"]
+    own = process_of(fleet, tmux(fleet, run, *words))
     split = tmux(fleet, run, "split-window", "-t", f"={run}-writer:", "-P", "-F", "#{pane_pid}", "sleep 600")
     beside = process_of(fleet, split)
     theirs = {own, beside}

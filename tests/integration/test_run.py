@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet
-from helpers import wait_for
 
 from dogwatch.ledger.api import Event
 from dogwatch.world import tmux
 from dogwatch.world.processes import environment
+from fleet import Fleet
+from helpers import wait_for
 
 QUICK: dict[str, Any] = {"work_s": 0.2}
 DOCUMENTED = {
@@ -110,7 +110,7 @@ def test_the_operators_own_marks_do_not_reach_the_agents_of_a_new_run(fleet: Fle
     """An operator may sit inside an agent of another home."""
     spec = fleet.spec(pipeline(), {"writer": on_dispatch(shell("env >$DOGWATCH_OUTPUT/env"), "continue")})
     marks = {"DOGWATCH_DOOR": "/nowhere/door", "DOGWATCH_SPOOL": "/nowhere/spool", "DOGWATCH_SLUG": "old-name"}
-    done = fleet.as_agent("other-7", "boss", "run", str(spec), incarnation=9, **marks)
+    done = fleet.as_agent("other-7", "boss", "run", str(spec), incarnation=9, variables=marks)
     assert done.returncode == 0, done.stderr
     lines = (fleet.project / "out" / "t-1" / "env").read_text()
     assert "nowhere" not in lines
@@ -142,9 +142,9 @@ def test_the_terminal_is_set_up_as_documented_and_the_command_is_the_panes_own_p
 
 def secret_run(fleet: Fleet, sensitive: bool) -> list[Event]:
     """A run in which secrets stand in a task, on a screen and in a mail, and whose writer dies once."""
-    rules = [
-        {"on": "dispatch", "incarnation": 1, "do": [{"say": "screen-secret"}, {"mail_send": {"to": "judge", "text": "mail-secret"}}, {"crash": "SIGKILL"}]},
-    ]  # fmt: skip
+    letter = {"mail_send": {"to": "judge", "text": "mail-secret"}}
+    steps = [{"say": "screen-secret"}, letter, {"crash": "SIGKILL"}]
+    rules = [{"on": "dispatch", "incarnation": 1, "do": steps}]
     text = pipeline(dispatch={"task": "Write of the task-secret."}, sensitive=sensitive)
     text["roles"]["judge"] = {}
     fleet.cli("run", str(fleet.spec(text, {"writer": {**QUICK, "rules": rules}, "judge": QUICK})))

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers import wait_for
 
 from dogwatch.actions.kill import end, end_marked, exact, send_signal
 from dogwatch.errors import RefusedError
 from dogwatch.model.process import ProcessId
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, environment, identify, life, marked, open_pidfd
+from helpers import wait_for
 
 BOOT = boot_id()
 SLEEP = ["sleep", "300"]

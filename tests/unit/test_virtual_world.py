@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from virtual import Machine, Script, VirtualAgent
 
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.queues import orders_queue
@@ -16,6 +15,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
 from dogwatch.testing.clock import ManualClock
+from virtual import Machine, Script, VirtualAgent
 
 DRAFT = Dispatch(name="draft", to="writer", task="Write.", outputs=(Output(path="draft.md"),))
 FINAL = Dispatch(name="final", to="writer", task="Finish.", outputs=(Output(path="final.md"),))
@@ -271,7 +271,7 @@ def test_a_revision_asked_for_in_a_later_phase_reaches_the_author_before_the_nex
     assert finish(machine)[0] == "COMPLETED"
     drafts = [e for e in machine.events("task_dispatched") if e.body["task"] == "draft"]
     assert len(drafts) == 2, "the author was never told to revise"
-    second = [e for e in machine.events("checkpoint_asked") if e.body["round"] == 2][0]
+    second = next(e for e in machine.events("checkpoint_asked") if e.body["round"] == 2)
     assert drafts[1].at.mono < second.at.mono
     assert machine.view("v-1").tasks["draft"].state == "accepted"
 

@@ -48,7 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
         code = summary(ledger, runs, broken)
     except KeyboardInterrupt:
         print("interrupted: ending everything …", file=sys.stderr)
-        end_runs(ledger, runs)
+        end_runs(home, ledger, runs)
         code = INTERRUPTED
     finally:
         clean_up(home, ledger, folder, keep=arguments.keep)

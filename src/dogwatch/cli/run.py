@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable
 
-from dogwatch.cli.fleet import Keeper, bring_up, order, runs_of, wait_until
+from dogwatch.cli.fleet import Keeper, bring_up, keep_up, order, runs_of, wait_until
 from dogwatch.cli.framework import INTERRUPTED, open_ledger, print_json, the_home
 from dogwatch.coordination.runs import create_run
 from dogwatch.errors import MissingToolError, UsageError
@@ -20,6 +20,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.model.codec import encode
 from dogwatch.model.records import RunRecord
 from dogwatch.spec import load
+from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch run examples/overnight/pipeline.yaml --runs 2 --set topic=tides"
 RUNS_MAX = 64
@@ -57,17 +58,19 @@ def execute(arguments: argparse.Namespace) -> int:
     home = the_home()
     ledger = open_ledger(home, must_exist=False)
     spec = os.path.abspath(arguments.spec)
-    runs = [ledger.run(lambda tx: create_run(tx, plan, project, output, spec)).run for _ in range(arguments.runs)]
-    bring_up(home, ledger)
-    if arguments.detach:
-        print("\n".join(runs))
-        return 0
+    runs: list[str] = []
     try:
+        for _ in range(arguments.runs):
+            runs.append(ledger.run(lambda tx: create_run(tx, plan, project, output, spec)).run)
+        bring_up(home, ledger)
+        if arguments.detach:
+            print("\n".join(runs))
+            return 0
         keeper = Keeper(home, ledger)
         follow(ledger, runs, keeper.look, quiet=arguments.quiet or arguments.json)
     except KeyboardInterrupt:
         print("interrupted: ending the runs …", file=sys.stderr)
-        end_runs(ledger, runs)
+        end_runs(home, ledger, runs)
         return INTERRUPTED
     return conclude(runs_of(ledger, runs), as_json=arguments.json)
 
@@ -97,12 +100,13 @@ def follow(ledger: Store, runs: list[str], look: Callable[[], list[str]], *, qui
     show_until_over(ledger, runs, look)
 
 
-def end_runs(ledger: Store, runs: list[str]) -> None:
+def end_runs(home: Home, ledger: Store, runs: list[str]) -> None:
     """Ends the runs and waits until nothing of them is left. A second Ctrl-C does not wait; the crew goes on ending."""
     for run in runs_of(ledger, runs):
         if not run.over:
             order(ledger, run.run, cause="interrupted by the operator")
     try:
+        keep_up(home, ledger)
         wait_until(ledger, lambda: all(run.cleared for run in runs_of(ledger, runs)), END_WAIT_S)
     except KeyboardInterrupt:
         print("hint: dogwatch status shows what is left, dogwatch down ends it", file=sys.stderr)

@@ -59,7 +59,7 @@ def ask(caller: Self, op: str, arguments: Mapping[str, Any], wait_s: float) -> d
         "agent": caller.agent,
         "incarnation": caller.incarnation,
     }
-    line = json.dumps(request, ensure_ascii=False).encode() + b"\n"
+    line = json.dumps(request).encode() + b"\n"
     until = time.monotonic() + wait_s
     while True:
         try:

@@ -58,7 +58,9 @@ def send(
 ) -> MessageRecord:
     """Queues a message for the agent's current incarnation. `key` names its occasion: the same occasion gives the
     same message, however often it is sent."""
-    digest = hashlib.sha256(f"{agent.key}:{agent.incarnation}:{kind}:{key}".encode()).hexdigest()
+    # Mail outlives the incarnation it was sent to; whatever the captain says is for one incarnation.
+    receiver = agent.key if kind == "mail" else f"{agent.key}:{agent.incarnation}"
+    digest = hashlib.sha256(f"{receiver}:{kind}:{key}".encode()).hexdigest()
     message = MessageRecord(
         run=agent.run,
         id=f"m{digest[:10]}",

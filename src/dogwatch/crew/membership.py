@@ -57,8 +57,7 @@ def join(
 def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
     """Renews the lease when it is time to. StaleError where somebody else has taken the place.
 
-    A lease that ran out while the ledger could not be written is taken anew: a successor would have released it, and
-    could only have come after this process had died.
+    A lease that ran out while the ledger could not be written is taken anew, unless a successor has joined.
     """
     if now.since(lease.renewed) < BEAT_S:
         return lease
@@ -67,7 +66,10 @@ def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
         try:
             return tx.renew(lease, LEASE_S)
         except StaleError:
-            again = tx.acquire(lease.name, lease.holder, LEASE_S)
+            member, _, run = lease.name.partition("/")
+            record = load(tx, CrewRecord, f"crew/{run}/{member}")
+            mine = record is not None and str(record.process) == lease.holder
+            again = tx.acquire(lease.name, lease.holder, LEASE_S) if mine else None
             if again is None:
                 raise
             return again

@@ -121,7 +121,9 @@ def _delivered(tx: Tx, message: MessageRecord) -> None:
         tx,
         MessageRecord,
         message.key,
-        lambda m: replace(m, state=MESSAGE.step(m.state, "delivered"), delivered=tx.now, step=""),
+        lambda m: replace(
+            m, state=MESSAGE.step(m.state, "delivered") if m.state == "queued" else m.state, delivered=tx.now, step=""
+        ),
     )
     if message.kind == "dispatch":
         key = f"task/{message.run}/{message.subject}"

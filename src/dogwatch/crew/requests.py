@@ -55,7 +55,7 @@ def _handle(helm: Helm, tx: Tx, handler: Handler, body: Mapping[str, Any]) -> An
         raise RefusedError(
             f"{name} is no agent of {helm.run}", hint="leave DOGWATCH_RUN and DOGWATCH_ROLE as they were set"
         )
-    if incarnation != agent.incarnation:
+    if type(incarnation) is not int or incarnation != agent.incarnation:
         raise StaleError(
             f"incarnation {incarnation} of {name} is gone; {agent.incarnation} is current",
             hint="this process belongs to a replaced agent and should end",
@@ -162,7 +162,7 @@ def mail_read(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
         if message.to != agent.agent or message.kind != "mail" or message.state in MESSAGE.ends:
             continue
         if message.state != "read":
-            save(tx, replace(message, state=MESSAGE.step(message.state, "read"), read=tx.now, step=""))
+            save(tx, replace(message, state=MESSAGE.step(message.state, "read"), read=tx.now))
             tx.append("message_read", {"message": message.id}, f"read:{message.key}", run=agent.run, agent=agent.agent)
         found.append({"message": message.id, "from": message.sender, "text": message.body})
     return {"mail": found}

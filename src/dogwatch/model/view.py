@@ -67,9 +67,8 @@ class RunView:
         if task is not None:
             return Duty("task", task.task, task.delivered)
         incarnation = self.agents[agent].incarnation
-        for message in self.messages.values():
-            if message.to != agent or message.incarnation != incarnation:
-                continue
+        mine = (m for m in self.messages.values() if m.to == agent and m.incarnation == incarnation)
+        for message in sorted(mine, key=lambda m: (m.queued.wall, m.id), reverse=True):
             if message.kind == "checkpoint":
                 record = self.checkpoints[message.subject]
                 if record.state == "asked" and not record.has_voted(agent):
@@ -79,12 +78,12 @@ class RunView:
         return None
 
     def waiting_messages(self, agent: str) -> tuple[MessageRecord, ...]:
-        """What is queued for the current incarnation of `agent`, oldest first."""
+        """What is queued for the current incarnation of `agent`, oldest first; before it, what is being typed: that
+        must be brought to its end, also where the agent has read it in the meantime."""
         incarnation = self.agents[agent].incarnation
-        queued = (
-            m for m in self.messages.values() if m.to == agent and m.state == "queued" and m.incarnation == incarnation
-        )
-        return tuple(sorted(queued, key=lambda m: (m.queued.wall, m.id)))
+        mine = (m for m in self.messages.values() if m.to == agent and m.incarnation == incarnation)
+        waiting = (m for m in mine if m.step or m.state == "queued")
+        return tuple(sorted(waiting, key=lambda m: (not m.step, m.queued.wall, m.id)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,8 @@ def _free_agents(view: RunView) -> set[str]:
         if checkpoint.state == "asked":
             plan = checkpoint_plan(view, checkpoint.checkpoint)
             busy |= {agent for agent in reviewers(view, plan) if not checkpoint.has_voted(agent)}
-    return {a.agent for a in view.agents.values() if a.confirmed and a.agent not in busy}
+    ready = (a for a in view.agents.values() if a.confirmed and a.state != "ERROR")
+    return {agent.agent for agent in ready if agent.agent not in busy}
 
 
 def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:

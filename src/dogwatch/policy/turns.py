@@ -15,8 +15,7 @@ OPENS_TURN = frozenset({"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostTo
 def fold(turn: Turn, line: SpoolLine) -> Turn:
     """The turn after one more hook event."""
     newest = max(turn.newest, line.mono)
-    if b'"agent_id"' in line.raw:
-        # A sub-agent's event: it may come after its parent's Stop and says nothing of the parent's own turn.
+    if _is_of_subagent(line) or _is_compaction(line):
         return replace(turn, newest=newest)
     receipts = turn.receipts
     if line.event == "UserPromptSubmit":
@@ -32,3 +31,13 @@ def fold(turn: Turn, line: SpoolLine) -> Turn:
         since = turn.since if turn.state == "working" else line.mono
         return Turn("working", since, newest, line.pid, receipts)
     return replace(turn, newest=newest, receipts=receipts)
+
+
+def _is_of_subagent(line: SpoolLine) -> bool:
+    """A sub-agent's event: it may come after its parent's Stop and says nothing of the parent's own turn."""
+    return b'"agent_id"' in line.raw and "agent_id" in line.payload()
+
+
+def _is_compaction(line: SpoolLine) -> bool:
+    """A session that goes on with a shorter context, in the middle of a turn or between two."""
+    return line.event == "SessionStart" and line.payload().get("source") == "compact"

@@ -89,6 +89,10 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
 def _reason(check: ByteCheck, data: bytes, digest: str) -> str:
     if len(data) < check.min_bytes:
         return f"{check.path} has {len(data)} bytes, {check.min_bytes} are required"
@@ -104,7 +108,7 @@ def _reason(check: ByteCheck, data: bytes, digest: str) -> str:
         return f"{check.path} does not match {check.matches!r}"
     if check.json:
         try:
-            json.loads(data)
+            json.loads(data, parse_constant=_no_json)
         except (ValueError, RecursionError) as error:
             return f"{check.path} is not JSON: {error}"
     if check.sha256 and digest != check.sha256.lower():

@@ -85,9 +85,10 @@ def marked(boot: str, home: str, run: str, agent: str = "") -> Iterator[tuple[Pr
             continue
         mark = next((v for v in variables if v.startswith(b"DOGWATCH_INCARNATION=")), None)
         found = identify(int(entry), boot)
-        number = mark.partition(b"=")[2] if mark is not None else b""
-        if number.isdigit() and found is not None:
-            yield found, int(number)
+        if mark is not None and found is not None:
+            # A number that was tampered with counts as the oldest incarnation: it hides nobody.
+            number = mark.partition(b"=")[2]
+            yield found, int(number) if number.isdigit() else 0
 
 
 def _stat(pid: int) -> tuple[str, int, int]:

@@ -13,6 +13,7 @@ from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.lifecycle import MESSAGE, TASK
+from dogwatch.model.names import NAME
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, Verdict
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
@@ -240,13 +241,16 @@ def _op(body: Mapping[str, Any]) -> str:
 
 
 def _record_refusal(helm: Helm, body: Mapping[str, Any], code: str, message: str) -> None:
-    def fn(tx: Tx) -> None:
-        event = {"op": str(body.get("op"))[:64], "incarnation": str(body.get("incarnation"))[:16], "code": code}
-        tx.append(
-            "request_refused", {**event, "message": message[:500]}, run=helm.run, agent=str(body.get("agent"))[:64]
-        )
-
+    """Whatever the caller sent, what is kept of it is short and plain."""
+    agent = str(body.get("agent"))
+    event = {
+        "op": ascii(body.get("op"))[:64],
+        "incarnation": ascii(body.get("incarnation"))[:16],
+        "code": code,
+        "message": message.encode("ascii", "backslashreplace").decode()[:500],
+    }
+    known = agent if NAME.fullmatch(agent) else ""
     try:
-        helm.record(fn)
+        helm.record(lambda tx: tx.append("request_refused", event, run=helm.run, agent=known))
     except LedgerError as error:
         helm.log.error("refusal_not_recorded", error=str(error))

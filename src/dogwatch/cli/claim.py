@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from dogwatch.cli.agent import ask_door
+from dogwatch.cli.agent import ask_door, json_option, show
 
 EXAMPLE = "dogwatch claim collect"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task")
+    parser.add_argument("task", help="the task's name, as the offer says it")
+    json_option(parser, "{task, text}")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    print(ask_door("claim", {"task": arguments.task})["text"])
-    return 0
+    answer = ask_door("claim", {"task": arguments.task})
+    return show(arguments, answer, answer["text"])

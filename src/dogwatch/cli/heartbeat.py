@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from dogwatch.cli.agent import ask_door
+from dogwatch.cli.agent import ask_door, json_option, show
 
 EXAMPLE = "dogwatch heartbeat --progress 40"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--progress", type=float, default=None, metavar="PERCENT", help="0 to 100")
+    json_option(parser, "{}")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    ask_door("heartbeat", {"progress_percent": arguments.progress})
-    return 0
+    answer = ask_door("heartbeat", {"progress_percent": arguments.progress})
+    return show(arguments, answer, "")

@@ -5,35 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dogwatch.cli.agent import ask_door
-from dogwatch.cli.framework import print_json
+from dogwatch.cli.agent import ask_door, json_option, show
 
 EXAMPLE = 'dogwatch mail send writer "the figures are in data/tides.csv"'
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
-    read = verbs.add_parser("read", help="print all mail that is not acknowledged yet")
-    read.add_argument("--json", action="store_true", help="a list of {message, from, text}")
-    acknowledge = verbs.add_parser("ack", help="say that a message is dealt with")
-    acknowledge.add_argument("message")
-    send = verbs.add_parser("send", help="send a text to another agent of the run")
-    send.add_argument("to")
+    read = verbs.add_parser("read", help="print all mail that is not acknowledged yet", allow_abbrev=False)
+    json_option(read, "a list of {message, from, text}")
+    acknowledge = verbs.add_parser("ack", help="say that a message is dealt with", allow_abbrev=False)
+    acknowledge.add_argument("message", help="its id, as mail read shows it")
+    json_option(acknowledge, "{message}")
+    send = verbs.add_parser("send", help="send a text to another agent of the run", allow_abbrev=False)
+    send.add_argument("to", help="the agent's name")
     send.add_argument("text", nargs="?", default="-", help="the text; - or nothing: from standard input")
+    json_option(send, "{message}")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.verb == "send":
         text = sys.stdin.read() if arguments.text == "-" else arguments.text
-        print(ask_door("mail_send", {"to": arguments.to, "text": text})["message"])
-    elif arguments.verb == "ack":
-        print(f"{ask_door('mail_ack', {'message': arguments.message})['message']}: acknowledged")
-    else:
-        mail = ask_door("mail_read", {})["mail"]
-        if arguments.json:
-            print_json(mail)
-        elif not mail:
-            print("no mail")
-        for letter in [] if arguments.json else mail:
-            print(f"{letter['message']} from {letter['from']}:\n{letter['text']}\n")
-    return 0
+        answer = ask_door("mail_send", {"to": arguments.to, "text": text})
+        return show(arguments, answer, answer["message"])
+    if arguments.verb == "ack":
+        answer = ask_door("mail_ack", {"message": arguments.message})
+        return show(arguments, answer, f"{answer['message']}: acknowledged")
+    mail = ask_door("mail_read", {})["mail"]
+    letters = [f"{letter['message']} from {letter['from']}:\n{letter['text']}\n" for letter in mail]
+    return show(arguments, mail, "\n".join(letters) or "no mail")

@@ -40,7 +40,14 @@ def test_a_run_whose_output_folder_became_a_file_ends_with_that_cause(fleet: Fle
 
 
 def test_a_run_whose_steps_cannot_be_made_can_still_be_killed(fleet: Fleet) -> None:
-    run = fleet.launch(fleet.spec(gated(LOSE_OUTPUT, {"name": "lint", "command": ["true"]}), {"writer": PLAIN}))
+    stays = {"work_s": 0.3, "rules": [{"on": "dispatch", "do": [{"wait": 600}]}]}
+    run = fleet.launch(fleet.spec(one_task(), {"writer": stays}))
+    wait_for(lambda: fleet.deeds("writer", "turn_start"), 60, fleet.tail)
+    # Where the spool was there is a folder: whoever looks at the agent fails, and a letter that waits needs a look.
+    spool = Path(fleet.home.spool(run, "writer"))
+    spool.rename(spool.with_suffix(".gone"))
+    spool.mkdir()
+    fleet.as_agent(run, "writer", "mail", "send", "writer", "a letter to myself")
     wait_for(lambda: "step_failed" in captain_log(fleet, run), 60, fleet.tail)
     fleet.cli("kill", run)
     view = fleet.view(run)

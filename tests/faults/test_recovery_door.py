@@ -113,20 +113,18 @@ def assert_refused_in_words(done: subprocess.CompletedProcess[bytes]) -> None:
     assert done.returncode == 64, shown
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["report", "done", "--task", "draft", "--note", os.fsdecode(b"cut \xf0\x9f")],
-        ["mail", "send", "writer", os.fsdecode(b"cut \xf0\x9f")],
-    ],
-)
-def test_bytes_that_are_no_text_are_refused_by_the_command(fleet: Fleet, words: list[str]) -> None:
-    assert_refused_in_words(fleet.as_agent("t-1", "writer", *words, variables=SOON))
-
-
-def test_mail_of_bytes_that_are_no_text_on_standard_input_is_refused_by_the_command(fleet: Fleet) -> None:
-    words = ["mail", "send", "writer"]
-    assert_refused_in_words(fleet.as_agent("t-1", "writer", *words, stdin=b"cut \xf0\x9f", variables=SOON))
+def test_bytes_that_are_no_text_are_refused_whichever_way_they_come(fleet: Fleet) -> None:
+    run = fleet.launch(fleet.spec(one_task(), {"writer": STAYS}))
+    wait_for(lambda: fleet.deeds("writer", "turn_start"), 60, fleet.tail)
+    captain = fleet.crew("captain", run)
+    torn = b"cut \xf0\x9f"
+    note = ["report", "done", "--task", "draft", "--note", os.fsdecode(torn)]
+    assert_refused_in_words(fleet.as_agent(run, "writer", *note))
+    assert_refused_in_words(fleet.as_agent(run, "writer", "mail", "send", "writer", os.fsdecode(torn)))
+    assert_refused_in_words(fleet.as_agent(run, "writer", "mail", "send", "writer", stdin=torn))
+    assert fleet.view(run).tasks["draft"].state == "claimed"
+    assert not [message for message in fleet.view(run).messages.values() if message.kind == "mail"]
+    assert fleet.crew("captain", run) == captain
 
 
 @pytest.mark.parametrize("incarnation", ["²", "9" * 5000], ids=["superscript", "long"])

@@ -30,7 +30,8 @@ echo $? >"$folder/result.new" && mv "$folder/result.new" "$folder/result"
 def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt: int) -> ProcessId:
     """Starts the gate's command in the run's output folder; what it prints goes to a log beside the result."""
     mark = f"gate:{gate.name}"
-    end_marked(home, boot, run.run, mark, before=attempt)
+    # Also one of the same number, which a captain that was killed had started and not yet recorded.
+    end_marked(home, boot, run.run, mark, before=attempt + 1)
     folder = home.gate(run.run, phase, gate.name, attempt)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     environment = {

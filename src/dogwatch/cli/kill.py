@@ -37,16 +37,19 @@ def execute(arguments: argparse.Namespace) -> int:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists them; a name is never a prefix")
     if found[0].over:
         raise RefusedError(f"{run} is over already ({found[0].state})", hint="there is nothing left to end")
-    incarnation = _incarnation(ledger, run, agent) if agent else 0
-    if agent and incarnation is None:
+    before = _agent(ledger, run, agent) if agent else None
+    if agent and before is None:
         raise NotFoundError(f"{run} has no agent {agent!r}", hint=f"dogwatch status {run} lists them")
+    if before is not None and before.state == "ERROR":
+        raise RefusedError(f"{arguments.target} was given up already: {before.cause}", hint="it is not started again")
     refuse_when_down(ledger)
     keep_up(home, ledger)
     order(ledger, run, agent, "" if agent else "killed by the operator")
 
     def ended() -> bool:
-        if agent:
-            return _incarnation(ledger, run, agent) != incarnation
+        if before is not None:
+            now = _agent(ledger, run, agent)
+            return now is None or now.incarnation != before.incarnation
         return all(record.cleared for record in runs_of(ledger, [run]))
 
     if not wait_until(ledger, ended, arguments.wait):
@@ -61,6 +64,5 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _incarnation(ledger: Store, run: str, agent: str) -> int | None:
-    record = ledger.read(lambda r: load(r, AgentRecord, f"agent/{run}/{agent}"))
-    return record.incarnation if record is not None else None
+def _agent(ledger: Store, run: str, agent: str) -> AgentRecord | None:
+    return ledger.read(lambda r: load(r, AgentRecord, f"agent/{run}/{agent}"))

@@ -43,6 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.runs <= RUNS_MAX:
         raise UsageError(f"--runs is {arguments.runs}", hint=f"a number from 1 to {RUNS_MAX}")
+    if shutil.which("tmux") is None:
+        raise MissingToolError("tmux is not installed", hint="apt-get install tmux")
     plan = load(arguments.spec, overrides(arguments.set))
     project = os.path.abspath(arguments.project)
     if not os.path.isdir(project):
@@ -53,8 +55,6 @@ def execute(arguments: argparse.Namespace) -> int:
     except OSError as error:
         message = f"the outputs cannot be written to {output}: {error.strerror}"
         raise UsageError(message, hint="--output names a folder that can be made") from None
-    if shutil.which("tmux") is None:
-        raise MissingToolError("tmux is not installed", hint="apt-get install tmux")
     home = the_home()
     ledger = open_ledger(home, must_exist=False)
     spec = os.path.abspath(arguments.spec)

@@ -42,8 +42,9 @@ def who_am_i(environment: Mapping[str, str]) -> Self:
             hint="run it inside an agent that dogwatch started; as an operator, see dogwatch --help",
         )
     incarnation = environment["DOGWATCH_INCARNATION"]
-    if not incarnation.isdigit():
-        raise UsageError(f"DOGWATCH_INCARNATION is {incarnation!r}, not a number", hint="leave it as dogwatch set it")
+    if not (incarnation.isascii() and incarnation.isdigit() and len(incarnation) < 10):
+        message = f"DOGWATCH_INCARNATION is {incarnation[:20]!r}, no number of an incarnation"
+        raise UsageError(message, hint="leave it as dogwatch set it")
     return Self(
         environment["DOGWATCH_RUN"], environment["DOGWATCH_ROLE"], int(incarnation), environment["DOGWATCH_DOOR"]
     )

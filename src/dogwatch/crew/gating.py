@@ -38,7 +38,8 @@ def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
 
 def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord | None) -> bool:
     """A new attempt is recorded before it is started: one that a killed captain had started is ended, not counted."""
-    attempt = known.attempt + 1 if known is not None else 1
+    # An attempt that could not even be started is made again under its own number: it says nothing of the gate.
+    attempt = 1 if known is None else known.attempt if known.process is None else known.attempt + 1
     if known is not None and attempt > ATTEMPTS_MAX:
         return _conclude(helm, known, f"it did not come to an end in {known.attempt} attempts", None)
     record = GateRecord(run=helm.run, phase=phase, gate=plan.name, attempt=attempt)

@@ -69,7 +69,7 @@ def _dead(agent: AgentRecord, sight: Sight) -> Diagnosis:
     if sight.outputs_fresh and sight.turn.state == "idle":
         # It had ended its turn; had it died in the middle of one, the files might be half written.
         proof = (process, "hooks: its turn had ended", "files: every expected output is newer than the dispatch")
-        return Diagnosis(kind="done_unreported", evidence=proof, action="RESCUE", stall=stall)
+        return Diagnosis(kind="done_unreported", evidence=proof, action="RESCUE", stall=f"{stall}:rescue")
     kind: Kind = "session_dead" if sight.session == "gone" else "exited"
     last_words = tuple(line for line in sight.lines if any(char.isalnum() for char in line))[-3:]
     seen = ("tmux: there is no such session",) if kind == "session_dead" else last_words
@@ -97,7 +97,9 @@ def _idle_with_duty(agent: AgentRecord, duty: Duty, sight: Sight, limits: Limits
         if quiet_s < limits.peek_s:
             return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
         evidence = (idle, "files: every expected output is newer than the dispatch")
-        return Diagnosis(kind="done_unreported", quiet_s=quiet_s, evidence=evidence, action="RESCUE", stall=stall)
+        return Diagnosis(
+            kind="done_unreported", quiet_s=quiet_s, evidence=evidence, action="RESCUE", stall=f"{stall}:rescue"
+        )
     if quiet_s < limits.nudge_s:
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
     return Diagnosis(kind="silent_turn", quiet_s=quiet_s, evidence=(idle,), action="NUDGE", stall=stall)

@@ -88,7 +88,7 @@ def marked(boot: str, home: str, run: str, agent: str = "") -> Iterator[tuple[Pr
         if mark is not None and found is not None:
             # A number that was tampered with counts as the oldest incarnation: it hides nobody.
             number = mark.partition(b"=")[2]
-            yield found, int(number) if number.isdigit() else 0
+            yield found, int(number) if number.isdigit() and len(number) < 10 else 0
 
 
 def _stat(pid: int) -> tuple[str, int, int]:

@@ -16,6 +16,7 @@ from dogwatch.world import tmux
 from dogwatch.world.home import Home
 from dogwatch.world.processes import identify, marked, open_pidfd
 
+PASSES_MAX = 10
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
@@ -66,14 +67,20 @@ def end_marked(
 ) -> int:
     """Ends whatever carries the mark of the run (and the agent, and an incarnation below `before`), also what the
     agents' tools have left behind; returns how many there were."""
-    own = os.getpid()
-    found = [
-        process
-        for process, incarnation in marked(boot, home.path, run, agent)
-        if (before is None or incarnation < before) and process.pid != own
-    ]
-    end(found, boot, grace_s)
-    return len(found)
+    total = empty = 0
+    for _ in range(PASSES_MAX):
+        # A process in the middle of an exec shows no environment for an instant: one empty pass is no proof.
+        found = [
+            process
+            for process, incarnation in marked(boot, home.path, run, agent)
+            if (before is None or incarnation < before) and process.pid != os.getpid()
+        ]
+        end(found, boot, grace_s)
+        total += len(found)
+        empty = 0 if found else empty + 1
+        if empty == 2:
+            break
+    return total
 
 
 def end_server(socket: str, servers: Iterable[ProcessId], boot: str) -> None:

@@ -276,15 +276,19 @@ def test_a_revision_asked_for_in_a_later_phase_reaches_the_author_before_the_nex
     assert machine.view("v-1").tasks["draft"].state == "accepted"
 
 
+@pytest.mark.parametrize("acknowledged", [False, True])
 def test_mail_that_is_read_while_it_is_being_typed_does_not_block_the_composer(
-    ledger: Store, clock: ManualClock
+    ledger: Store, clock: ManualClock, acknowledged: bool
 ) -> None:
-    """A tool of the agent reads its mail in the very moment between paste and Enter."""
+    """A tool of the agent reads its mail, and may deal with it, in the very moment between paste and Enter."""
     machine = begin(ledger, clock, THREE_PHASES, by_incarnation("judge", "hold", kind="never"))
     machine.run_until(lambda: bool(machine.events("task_dispatched")))
     machine.agents["writer"].call("mail_send", to="judge", text="the draft comes soon")
     machine.run_until(lambda: machine.agents["judge"].composer != "")
     machine.agents["judge"].call("mail_read")
+    if acknowledged:
+        (letter,) = [e.body["message"] for e in machine.events("message_sent", "judge") if e.body["kind"] == "mail"]
+        machine.agents["judge"].call("mail_ack", message=letter)
     assert finish(machine)[0] == "COMPLETED"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.crew.helm import Helm, expire, typed_text
+from dogwatch.crew.helm import Helm, expire, put_away, typed_text
 from dogwatch.crew.mending import restart
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
@@ -117,14 +117,14 @@ def _step(helm: Helm, message: MessageRecord, step: str) -> None:
 
 
 def _delivered(tx: Tx, message: MessageRecord) -> None:
-    change(
-        tx,
-        MessageRecord,
-        message.key,
-        lambda m: replace(
-            m, state=MESSAGE.step(m.state, "delivered") if m.state == "queued" else m.state, delivered=tx.now, step=""
-        ),
-    )
+    def deliver(m: MessageRecord) -> MessageRecord:
+        # The agent may have read it by itself while it was being typed.
+        state = MESSAGE.step(m.state, "delivered") if m.state == "queued" else m.state
+        return replace(m, state=state, delivered=tx.now, step="")
+
+    record = change(tx, MessageRecord, message.key, deliver)
+    if record.state in MESSAGE.ends:
+        put_away(tx, record)
     if message.kind == "dispatch":
         key = f"task/{message.run}/{message.subject}"
         change(tx, TaskRecord, key, lambda t: replace(t, delivered=tx.now) if _holds(t, message) else t)

@@ -180,7 +180,12 @@ def mail_ack(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappin
         return {"message": message.id}
     if message.state not in ("delivered", "read"):
         raise RefusedError(f"{message.id} is {message.state}", hint="read it first: dogwatch mail read")
-    put_away(tx, replace(message, state=MESSAGE.step(message.state, "acknowledged"), acknowledged=tx.now))
+    done = replace(message, state=MESSAGE.step(message.state, "acknowledged"), acknowledged=tx.now)
+    if message.step:
+        # It stands in the composer: it stays at hand until it is submitted, or nothing else could be typed.
+        save(tx, done)
+    else:
+        put_away(tx, done)
     op_id = f"acknowledged:{message.key}"
     tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
     return {"message": message.id}

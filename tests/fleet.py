@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.api import Event, Store
 from dogwatch.ledger.records import load_run
 from dogwatch.model.process import ProcessId
 from dogwatch.model.view import RunView
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import life, marked
-from helpers import wait_for
+from helpers import events_of, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = {
@@ -137,12 +137,7 @@ class Fleet:
         return self.ledger.read(lambda reader: load_run(reader, run))
 
     def events(self, kind: str = "", agent: str = "") -> list[Event]:
-        found: list[Event] = []
-        cursor = START
-        while page := self.ledger.since(cursor, 500):
-            found += page
-            cursor = page[-1].cursor
-        return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
+        return events_of(self.ledger, kind, agent)
 
     def deeds(self, agent: str, did: str = "") -> list[dict[str, Any]]:
         """What the scripted agent really did, from its own ground-truth log."""

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from dogwatch.ledger.api import START, Event, Store
+
 T = TypeVar("T")
 
 POLL_S = 0.02
@@ -20,3 +22,13 @@ def wait_for(fn: Callable[[], T], timeout_s: float = 60, what: str | Callable[[]
             raise AssertionError(f"waited {timeout_s:.0f} s in vain for {name or fn}")
         time.sleep(POLL_S)
     return value
+
+
+def events_of(ledger: Store, kind: str = "", agent: str = "") -> list[Event]:
+    """All events, in the order of their commits; of `kind` and `agent` only where these are given."""
+    found: list[Event] = []
+    cursor = START
+    while page := ledger.since(cursor, 500):
+        found += page
+        cursor = page[-1].cursor
+    return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]

@@ -27,6 +27,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.view import RunView, Sight, Turn
 from dogwatch.testing.clock import ManualClock
+from helpers import events_of
 
 JOIN_S = 0.3
 
@@ -204,12 +205,7 @@ class Machine:
         return self.ledger.read(lambda reader: load_run(reader, run))
 
     def events(self, kind: str = "", agent: str = "") -> list[Event]:
-        found: list[Event] = []
-        cursor = START
-        while page := self.ledger.since(cursor, 500):
-            found += page
-            cursor = page[-1].cursor
-        return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
+        return events_of(self.ledger, kind, agent)
 
     def run_until(self, fact: Callable[[], bool], limit_s: float = 600.0) -> None:
         """Goes from one thing that is due to the next until the fact holds."""

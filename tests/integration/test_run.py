@@ -163,7 +163,10 @@ def test_a_sensitive_run_keeps_texts_and_screens_out_of_logs_and_events(fleet: F
 
 def test_a_run_that_is_not_sensitive_shows_the_last_lines_as_evidence(fleet: Fleet) -> None:
     restarted = [event for event in secret_run(fleet, sensitive=False) if event.kind == "agent_restarted"]
-    assert "Pane is dead (signal 9" in restarted[0].body["evidence"][-1]
+    process, *lines = restarted[0].body["evidence"]
+    assert "is gone" in process
+    # The death is noticed in milliseconds: tmux may not have written its own line onto the screen by then.
+    assert "Pane is dead (signal 9" in lines[-1] or "scripted agent" in lines[-1]
 
 
 def test_two_runs_side_by_side_with_a_setting_as_json(fleet: Fleet) -> None:

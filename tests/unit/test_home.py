@@ -51,7 +51,7 @@ def test_the_longest_home_that_is_accepted_has_room_for_every_socket_and_one_mor
     with pytest.raises(UsageError) as caught:
         find_home({"DOGWATCH_HOME": accepted + "h"})
     assert str(len(accepted)) in caught.value.hint
-    longest_run = "n" * 32 + "-" + "9" * 15
+    longest_run = "n" * 32 + "-" + "9" * 7
     for path in (Home(accepted).door(longest_run), Home(accepted).tmux(longest_run)):
         assert len(path.encode()) <= SOCKET_BYTES_MAX
 

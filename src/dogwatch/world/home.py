@@ -10,7 +10,7 @@ from dogwatch.errors import UsageError
 
 SOCKET_BYTES_MAX = 107
 """The kernel's limit for the path of a Unix socket, less its final zero."""
-_LONGEST_NAME = "/runs/" + "r" * 48 + "/tmux"
+_LONGEST_NAME = "/runs/" + "r" * 40 + "/tmux"
 
 
 @dataclass(frozen=True, slots=True)

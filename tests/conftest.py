@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,9 @@ def fleet() -> Iterator[Fleet]:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """A missing tool fails the run at once, with how to install it; no test is skipped for it."""
+    # A test run in the background has SIGINT ignored, and so would all that it starts; several tests press Ctrl-C.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     missing = [tool for tool in ("tmux",) if shutil.which(tool) is None]
     if missing:
         pytest.exit(f"missing: {', '.join(missing)}; hint: apt-get install {' '.join(missing)}", returncode=1)

@@ -23,7 +23,14 @@ def test_a_phase_of_checkpoints_alone_sends_work_back_to_the_author_of_an_earlie
     text: dict[str, Any] = {
         "roles": {"writer": {}, "judge": {}},
         "phases": [
-            {"name": "draft", "dispatches": [DRAFT]},
+            {
+                "name": "draft",
+                "dispatches": [DRAFT],
+                "gates": [
+                    {"name": "there", "checks": [{"path": "draft.md"}]},
+                    {"name": "counted", "command": ["sh", "-c", "wc -c <draft.md >>../counted"]},
+                ],
+            },
             {"name": "review", "checkpoints": [{"name": "review", "artifact": "draft.md", "reviewers": ["judge"]}]},
         ],
         "deliverable": {"path": "draft.md"},
@@ -37,7 +44,11 @@ def test_a_phase_of_checkpoints_alone_sends_work_back_to_the_author_of_an_earlie
     assert len(told) == 2
     assert "name the sources" in told[1]["text"]
     assert len(fleet.deeds("writer", "wrote")) == 2
-    assert [e.body["phase"] for e in fleet.events("phase_ended")] == ["draft", "review"]
+    # What was written anew went through the gates of its own phase anew.
+    assert [e.body["phase"] for e in fleet.events("phase_reopened")] == ["draft"]
+    assert [e.body["phase"] for e in fleet.events("phase_ended")] == ["draft", "draft", "review"]
+    assert [e.body["gate"] for e in fleet.events("gate_passed")] == ["there", "counted"] * 2
+    assert len((fleet.project / "out" / "counted").read_text().splitlines()) == 2
 
 
 def test_what_is_written_anew_is_approved_anew_by_who_had_approved_before(fleet: Fleet) -> None:

@@ -269,14 +269,22 @@ def test_a_review_of_work_that_failed_is_skipped() -> None:
     assert found == (route.CloseCheckpoint("review", "skipped", "draft failed"),)
 
 
-def test_a_task_of_an_earlier_phase_that_was_returned_is_sent_again_before_the_next_round() -> None:
+def test_a_run_that_a_review_sent_back_does_the_work_again_and_then_passes_on() -> None:
     first, second = (
         Phase(name="draft", dispatches=(DRAFT,)),
         Phase(name="polish", dispatches=(POLISH,), checkpoints=(REVIEW,)),
     )
-    tasks = [task(state="returned", agent="writer"), task("polish", "accepted", phase=1)]
-    found = decide(view(plan(first, second), phase=1, tasks=tasks, checkpoints=review("revised", 1)), NOW)
-    assert found == (route.SendTask("draft", "writer"),)
+    both = plan(first, second)
+    polished = task("polish", "accepted", phase=1)
+    tasks = [task(state="returned", agent="writer"), polished]
+    assert decide(view(both, phase=0, tasks=tasks, checkpoints=review("revised", 1)), NOW) == (
+        route.SendTask("draft", "writer"),
+    )
+    tasks = [task(state="accepted", agent="writer"), polished]
+    assert decide(view(both, phase=0, tasks=tasks, checkpoints=review("revised", 1)), NOW) == (route.EndPhase(0),)
+    assert decide(view(both, phase=1, tasks=tasks, checkpoints=review("revised", 1)), NOW) == (
+        route.AskCheckpoint(REVIEW.name, 2),
+    )
 
 
 def approved(**gates: GateRecord) -> RunView:

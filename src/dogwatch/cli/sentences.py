@@ -58,6 +58,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "run_started": lambda f: "all agents are there, the first phase begins",
     "phase_opened": lambda f: f"phase {f['number']} of {f['of']}, {f['phase']}, began",
     "phase_ended": lambda f: f"phase {f['phase']} ended",
+    "phase_reopened": lambda f: f"phase {f['phase']} is open again: {f['because']} asked for a revision",
     "milestone_reached": lambda f: f"milestone {f['milestone']} was reached",
     "run_ended": lambda f: f"the run ended: {f['state']}{f.tail('cause')}",
     "run_cleared": lambda f: f"nothing of the run is left (processes ended: {f['processes']})",

@@ -18,11 +18,11 @@ ATTEMPTS_MAX = 10
 def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
     """One step of the gate: it starts, or it is looked after; True when it has passed or failed."""
     plan = next(gate for gate in view.plan.phases[decision.phase].gates if gate.name == decision.gate)
+    known = view.gates.get((decision.phase, plan.name))
     if plan.checks:
         reasons = [helm.world.eyes.failed_check(view.run.output, check)[0] for check in plan.checks]
-        record = GateRecord(run=helm.run, phase=decision.phase, gate=plan.name)
+        record = known or GateRecord(run=helm.run, phase=decision.phase, gate=plan.name)
         return _conclude(helm, record, "; ".join(reason for reason in reasons if reason), None)
-    known = view.gates.get((decision.phase, plan.name))
     if known is None or known.process is None:
         return _start(helm, view, plan, decision.phase, known)
     result = helm.world.hands.gate_result(helm.run, decision.phase, plan, known.attempt)
@@ -40,7 +40,7 @@ def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord 
     """A new attempt is recorded before it is started: one that a killed captain had started is ended, not counted."""
     # An attempt that could not even be started is made again under its own number: it says nothing of the gate.
     attempt = 1 if known is None else known.attempt if known.process is None else known.attempt + 1
-    if known is not None and attempt > ATTEMPTS_MAX:
+    if known is not None and attempt > ATTEMPTS_MAX * (view.run.returns + 1):
         return _conclude(helm, known, f"it did not come to an end in {known.attempt} attempts", None)
     record = GateRecord(run=helm.run, phase=phase, gate=plan.name, attempt=attempt)
 
@@ -61,7 +61,7 @@ def _conclude(helm: Helm, record: GateRecord, reason: str, code: int | None) -> 
     def fn(tx: Tx) -> bool:
         save(tx, replace(record, state=state, reason=reason, exit_code=code))
         body = {"gate": record.gate, "attempt": record.attempt, "exit_code": code, "reason": reason}
-        tx.append(f"gate_{state}", body, f"gate:{record.key}:end", run=helm.run)
+        tx.append(f"gate_{state}", body, f"gate:{record.key}:{record.attempt}:end", run=helm.run)
         return True
 
     return helm.record(fn)

@@ -25,7 +25,7 @@ from dogwatch.model import brief
 from dogwatch.model.codec import encode
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK
 from dogwatch.model.plan import Checkpoint
-from dogwatch.model.records import AgentRecord, CheckpointRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, CheckpointRecord, GateRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.world.tmux import ProbeFailedError
@@ -246,12 +246,7 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
         record = view.checkpoints[plan.name]
         save(tx, replace(record, state=CHECKPOINT.step(record.state, decision.state), notes=decision.notes))
         if decision.state == "revised":
-            _reopen_other_reviews(tx, view, plan)
-            for task in view.tasks.values():
-                if task.dispatch == plan.author and task.state == "accepted":
-                    note = f"{plan.name}: {decision.notes}"
-                    save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
-                    tx.append("task_returned", {"task": task.task, "note": note}, run=helm.run, agent=task.agent)
+            _return_work(tx, view, plan, decision.notes)
         for name in route.reviewers(view, plan):
             rest(tx, view.agents[name].key)
         event = {"checkpoint": plan.name, "round": record.round, "state": decision.state, "notes": decision.notes}
@@ -261,13 +256,26 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
     return helm.record(fn)
 
 
-def _reopen_other_reviews(tx: Tx, view: RunView, plan: Checkpoint) -> None:
-    """What is written anew must be approved anew, by everybody who had approved the author's earlier work."""
+def _return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:
+    """The author's work goes back to it with the notes. What comes of it must be approved and gated anew: by everybody
+    who had approved the earlier work, and from the author's phase on."""
     for phase in view.plan.phases:
         for other in phase.checkpoints:
             record = view.checkpoints.get(other.name)
             if other.author == plan.author and other.name != plan.name and record and record.state == "approved":
                 save(tx, replace(record, state=CHECKPOINT.step(record.state, "revised")))
+    note = f"{plan.name}: {notes}"
+    authored = [t for t in view.tasks.values() if t.dispatch == plan.author and t.state == "accepted"]
+    for task in authored:
+        save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
+        tx.append("task_returned", {"task": task.task, "note": note}, run=task.run, agent=task.agent)
+    back_to = min((task.phase for task in authored), default=view.run.phase)
+    if back_to < view.run.phase:
+        for gate in view.gates.values():
+            if gate.phase >= back_to:
+                save(tx, GateRecord(run=gate.run, phase=gate.phase, gate=gate.gate, attempt=gate.attempt + 1))
+        save(tx, replace(view.run, phase=back_to, returns=view.run.returns + 1))
+        tx.append("phase_reopened", {"phase": view.plan.phases[back_to].name, "because": plan.name}, run=view.run.run)
 
 
 def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:
@@ -280,7 +288,8 @@ def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:
 
     def fn(tx: Tx) -> bool:
         last = decision.phase + 1 == len(view.plan.phases)
-        tx.append("phase_ended", {"phase": phase.name}, f"phase-end:{helm.run}:{decision.phase}", run=helm.run)
+        op_id = f"phase-end:{helm.run}:{decision.phase}:{view.run.returns}"
+        tx.append("phase_ended", {"phase": phase.name}, op_id, run=helm.run)
         change(
             tx,
             RunRecord,

@@ -7,6 +7,7 @@ EVENTS: dict[str, str] = {
     "run_started": "All agents are there; the first phase begins.",
     "phase_opened": "A phase began: its tasks and checkpoints are on the ledger.",
     "phase_ended": "A phase ended: its tasks are accepted, its checkpoints approved, its gates passed.",
+    "phase_reopened": "A review asked to revise work of an earlier phase: the run goes on from there, with its gates.",
     "milestone_reached": "All dispatches of a named milestone are accepted.",
     "run_ended": "The run is over; `state` and `cause` say how, `sha256` is that of the deliverable.",
     "run_cleared": "Nothing of the run is left on the machine.",

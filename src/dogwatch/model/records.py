@@ -16,7 +16,8 @@ from dogwatch.model.process import ProcessId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run: where it stands, where its files are, and how it ended."""
+    """A run: where it stands, where its files are, and how it ended. `returns` counts how often a review has sent it
+    back to an earlier phase."""
 
     run: str
     spec: str
@@ -25,6 +26,7 @@ class RunRecord:
     created: Moment
     state: str = RUN.first
     phase: int = 0
+    returns: int = 0
     sensitive: bool = False
     deadline_s: float = 86400.0
     started: Moment | None = None

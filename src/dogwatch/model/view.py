@@ -47,10 +47,8 @@ class RunView:
         return self.plan.phases[self.run.phase] if self.run.phase < len(self.plan.phases) else None
 
     def phase_tasks(self) -> tuple[TaskRecord, ...]:
-        """The tasks of the phase under way, and those of earlier ones that a review has opened again."""
-        done = ("accepted", "failed")
-        now = self.run.phase
-        return tuple(t for t in self.tasks.values() if t.phase == now or (t.phase < now and t.state not in done))
+        """The tasks of the phase under way."""
+        return tuple(task for task in self.tasks.values() if task.phase == self.run.phase)
 
     def next_spawn_s(self, now: Moment) -> float:
         """Seconds until the earliest agent whose start was put off may start; a day where there is none."""

@@ -181,9 +181,8 @@ def _work(view: RunView) -> tuple[Decision, ...]:
     if phase is None:
         return ()
     tasks = view.phase_tasks()
-    opened = {task.dispatch for task in view.tasks.values()} | set(view.checkpoints)
-    names = {dispatch.name for dispatch in phase.dispatches} | {checkpoint.name for checkpoint in phase.checkpoints}
-    if not names <= opened:
+    opened = {dispatch.name for dispatch in phase.dispatches} <= {task.dispatch for task in tasks}
+    if not opened or not {checkpoint.name for checkpoint in phase.checkpoints} <= set(view.checkpoints):
         return (OpenPhase(view.run.phase),)
     found: list[Decision] = []
     free = _free_agents(view)

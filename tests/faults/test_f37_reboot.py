@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -34,11 +35,13 @@ def test_f37_after_a_reboot_up_goes_on_with_the_run(fleet: Fleet) -> None:
 
 
 def power_off(fleet: Fleet, run: str) -> None:
-    """Everything ends at one instant: crew first, so that nobody has time to mend anything."""
-    crew = [fleet.crew("dispatcher"), fleet.crew("captain", run), fleet.crew("watchdog", run)]
-    for process in crew:
-        assert process is not None
-        fleet.kill(process)
+    """Everything ends at one instant: the crew is stopped first, so that nobody has time to revive anybody."""
+    members = [fleet.crew("dispatcher"), fleet.crew("captain", run), fleet.crew("watchdog", run)]
+    crew = [process for process in members if process is not None]
+    assert len(crew) == 3
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in crew:
+            fleet.kill(process, number)
     server = subprocess.run(
         ["tmux", "-S", fleet.home.tmux(run), "display-message", "-p", "#{pid}"], capture_output=True, check=True
     )

@@ -52,8 +52,9 @@ class RunView:
 
     def next_spawn_s(self, now: Moment) -> float:
         """Seconds until the earliest agent whose start was put off may start; a day where there is none."""
-        waits = [a.not_before.mono - now.mono for a in self.agents.values() if a.process is None and a.not_before]
-        return max(0.0, min(waits, default=86400.0))
+        put_off = [a.not_before for a in self.agents.values() if a.process is None and a.state != "ERROR"]
+        waits = [moment.mono - now.mono for moment in put_off if moment is not None and now.is_before(moment)]
+        return min(waits, default=86400.0)
 
     def task_of(self, agent: str) -> TaskRecord | None:
         """The task that `agent` holds and has not yet reported, or None."""

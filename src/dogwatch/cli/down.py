@@ -20,5 +20,5 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"processes_ended": ended})
     else:
-        print(f"down: {ended} processes ended")
+        print(f"down: {ended} process{'es' * (ended != 1)} ended")
     return 0

@@ -23,9 +23,10 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
-from dogwatch.world.processes import life
+from dogwatch.world.processes import crew_processes, life
 
 UP_WAIT_S = 30.0
+STARTING_WAIT_S = 10.0
 
 
 def bring_up(home: Home, ledger: Store) -> CrewRecord:
@@ -119,6 +120,8 @@ def take_down(home: Home, ledger: Store) -> int:
     while found := _living_crew(ledger, boot):
         end(found, boot, grace_s=0.5)
         ended += len(found)
+    # Members that were started and have not joined yet find the mark and leave by themselves.
+    wait_until(ledger, lambda: not crew_processes(home.path), STARTING_WAIT_S)
     hands = MachineHands(home, boot)
     for document in ledger.read(lambda r: r.scan("active/")):
         run = document.key.removeprefix("active/")

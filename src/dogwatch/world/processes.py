@@ -91,6 +91,22 @@ def marked(boot: str, home: str, run: str, agent: str = "") -> Iterator[tuple[Pr
             yield found, int(number) if number.isdigit() and len(number) < 10 else 0
 
 
+def crew_processes(home: str) -> list[int]:
+    """The pids of all crew members of the home, also of those that have not taken their place yet."""
+    needle = f"DOGWATCH_HOME={home}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                is_crew = file.read().split(b"\0")[2:4] == [b"dogwatch", b"crew"]
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if is_crew and needle in file.read().split(b"\0"):
+                    found.append(int(entry))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
 def _stat(pid: int) -> tuple[str, int, int]:
     """State letter, parent and start time of `pid`. The command's name may hold anything, even `)` and spaces."""
     with open(f"/proc/{pid}/stat", "rb") as file:

@@ -47,7 +47,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
-    yield ("AGENT", "STATE", "FOR", "HEALTH", "TASK", "NAME", "PID", "RESTARTS", "NUDGES", "CAUSE"), _agents(run)
+    yield ("AGENT", "STATE", "FOR", "TASK", "NAME", "PID", "RESTARTS", "NUDGES", "CAUSE"), _agents(run)
     yield (
         ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
         [
@@ -89,7 +89,6 @@ def _agents(run: Run) -> list[Row]:
             agent["agent"],
             agent["state"],
             duration(agent["age_s"]),
-            agent["health"],
             agent["task"] or "-",
             f"{agent['name']} #{agent['incarnation']}",
             str(agent["pid"] or "-"),

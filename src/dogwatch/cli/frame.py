@@ -74,8 +74,6 @@ def _agent(agent: dict[str, Any], names: int, tasks: int) -> Line:
         (f"{agent['task']:<{tasks}}  ", "bold"),
         (f"{agent['name']} #{agent['incarnation']}", "yellow" if agent["incarnation"] > 1 else "dim"),
     ]
-    if agent["health"] != "healthy":
-        line.append((f"  {agent['health']}", _style(agent["health"])))
     if agent["nudges"]:
         line.append((f"  nudged {agent['nudges']}", "yellow"))
     return [*line, (f"  {clean(agent['cause'])}", "red")] if agent["cause"] else line

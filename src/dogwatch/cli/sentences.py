@@ -62,6 +62,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "milestone_reached": lambda f: f"milestone {f['milestone']} was reached",
     "run_ended": lambda f: f"the run ended: {f['state']}{f.tail('cause')}",
     "run_cleared": lambda f: f"nothing of the run is left (processes ended: {f['processes']})",
+    "run_not_cleared": lambda f: f"what is left of the run could not be ended{f.tail('reason')}",
     "agent_spawn_intended": lambda f: f"{f.agent} is about to start (#{f['incarnation']})",
     "agent_spawned": lambda f: (
         f"{f.agent} {'was found running' if f.body.get('adopted') else 'started'} as {f['name']} #{f['incarnation']}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -90,7 +91,8 @@ class Captain:
         if self._failures >= FAILURES_MAX:
             run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
             if run is not None and run.over:
-                self._note_cleared(helm, -1)
+                body = {"reason": what}
+                self._leave(helm, lambda tx: tx.append("run_not_cleared", body, f"cleared:{self.run}", run=self.run))
             else:
                 end_run(helm, "FAILED", f"the captain could not go on: {what}")
             self._failures = 0
@@ -155,11 +157,16 @@ class Captain:
     def _clear(self, helm: Helm, view: RunView) -> None:
         """The run is over: nothing of it stays on the machine. The watchdog leaves by itself once this is recorded."""
         servers = {agent.server for agent in view.agents.values() if agent.server is not None}
-        self._note_cleared(helm, helm.world.hands.clear(self.run, list(servers)))
+        ended = helm.world.hands.clear(self.run, list(servers))
+        self._leave(
+            helm, lambda tx: tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
+        )
 
-    def _note_cleared(self, helm: Helm, ended: int) -> None:
+    def _leave(self, helm: Helm, note: Callable[[Tx], bool]) -> None:
+        """Nobody looks after the run any more."""
+
         def fn(tx: Tx) -> None:
-            tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
+            note(tx)
             change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
             tx.delete(f"active/{self.run}")
             tx.release(self.lease)

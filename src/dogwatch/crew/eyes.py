@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import time
 from collections.abc import Mapping, Sequence
 
 from dogwatch.errors import MissingToolError
@@ -16,6 +15,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView, Sight, Turn
 from dogwatch.world import files, processes, tmux
+from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.spool import SpoolReader
 
@@ -30,6 +30,7 @@ class MachineEyes:
         self.boot = boot
         self._selector = selector
         self._beat = home.beat(member, run)
+        self._clock = SystemClock()
         self._blind_until = 0.0
         self._watched: dict[ProcessId, int] = {}
         self._spools: dict[str, SpoolReader] = {}
@@ -40,14 +41,14 @@ class MachineEyes:
         panes: dict[str, tmux.Pane] | None = None
         captures: dict[str, tuple[str, ...]] = {}
         try:
-            if time.monotonic() >= self._blind_until:
+            if self._clock.now().mono >= self._blind_until:
                 panes = {pane.id: pane for pane in tmux.panes(socket)}
                 if screens:
                     captures = tmux.captures(socket, [record.pane for record in records if record.pane in panes])
         except (tmux.ProbeFailedError, MissingToolError):
             # A server that hangs would cost each further look of this step as long again.
             panes = None
-            self._blind_until = time.monotonic() + BLIND_S
+            self._blind_until = self._clock.now().mono + BLIND_S
         return {record.agent: self._sight(view, record, panes, captures) for record in records}
 
     def _sight(
@@ -106,7 +107,7 @@ class MachineEyes:
             # Written over in place: also on a full disk, and never empty for a reader.
             fd = os.open(self._beat, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.pwrite(fd, f"{self.boot} {time.monotonic():020.6f}\n".encode(), 0)
+                os.pwrite(fd, f"{self.boot} {self._clock.now().mono:020.6f}\n".encode(), 0)
             finally:
                 os.close(fd)
 

@@ -116,7 +116,7 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
     plan = route.checkpoint_plan(view, name)
     if any(task.dispatch == plan.author and task.agent == agent.agent for task in view.tasks.values()):
         raise RefusedError(f"{agent.agent} is the author of {plan.artifact} and may not review it")
-    if agent.agent not in route.reviewers(view, plan):
+    if agent.agent not in plan.reviewers:
         raise RefusedError(f"{agent.agent} is no reviewer of {name}")
     if record.has_voted(agent.agent):
         return {"checkpoint": name, "state": record.state}

@@ -224,7 +224,7 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
 
 def ask_checkpoint(helm: Helm, view: RunView, decision: route.AskCheckpoint) -> bool:
     plan = route.checkpoint_plan(view, decision.checkpoint)
-    asked = [view.agents[name] for name in route.reviewers(view, plan)]
+    asked = [view.agents[name] for name in plan.reviewers]
 
     def fn(tx: Tx) -> bool:
         record = view.checkpoints[plan.name]
@@ -247,7 +247,7 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
         save(tx, replace(record, state=CHECKPOINT.step(record.state, decision.state), notes=decision.notes))
         if decision.state == "revised":
             _return_work(tx, view, plan, decision.notes)
-        for name in route.reviewers(view, plan):
+        for name in plan.reviewers:
             rest(tx, view.agents[name].key)
         event = {"checkpoint": plan.name, "round": record.round, "state": decision.state, "notes": decision.notes}
         tx.append("checkpoint_closed", event, f"close:{record.key}:{record.round}", run=helm.run)

@@ -11,6 +11,7 @@ EVENTS: dict[str, str] = {
     "milestone_reached": "All dispatches of a named milestone are accepted.",
     "run_ended": "The run is over; `state` and `cause` say how, `sha256` is that of the deliverable.",
     "run_cleared": "Nothing of the run is left on the machine.",
+    "run_not_cleared": "What is left of the run could not be ended; `reason` says why. `dogwatch down` tries again.",
     "agent_spawn_intended": "An incarnation of an agent is about to be started.",
     "agent_spawned": "The incarnation runs; `adopted` where it had been started before the captain was killed.",
     "agent_spawn_failed": "The incarnation could not be started.",

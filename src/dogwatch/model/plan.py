@@ -95,7 +95,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A review of an artifact by agents that did not write it."""
+    """A review of an artifact by agents that did not write it. `author` is a dispatch, `reviewers` are agents."""
 
     name: str
     artifact: str

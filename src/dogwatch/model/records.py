@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
+from dogwatch.model.lifecycle import AGENT, CHECKPOINT, MESSAGE, RUN, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
@@ -56,7 +56,6 @@ class AgentRecord:
     agent: str
     role: str
     state: str = AGENT.first
-    health: str = HEALTH.first
     incarnation: int = 0
     name: str = ""
     intended: Moment | None = None

@@ -205,7 +205,7 @@ def _free_agents(view: RunView) -> set[str]:
     for checkpoint in view.checkpoints.values():
         if checkpoint.state == "asked":
             plan = checkpoint_plan(view, checkpoint.checkpoint)
-            busy |= {agent for agent in reviewers(view, plan) if not checkpoint.has_voted(agent)}
+            busy |= {agent for agent in plan.reviewers if not checkpoint.has_voted(agent)}
     ready = (a for a in view.agents.values() if a.confirmed and a.state != "ERROR")
     return {agent.agent for agent in ready if agent.agent not in busy}
 
@@ -250,7 +250,7 @@ def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
         return []
     if all(task.state == "failed" for task in authored):
         return [CloseCheckpoint(plan.name, "skipped", f"{plan.author} failed")]
-    asked = reviewers(view, plan)
+    asked = plan.reviewers
     lost = [agent for agent in asked if view.agents[agent].state == "ERROR" and not record.has_voted(agent)]
     if lost:
         return [CloseCheckpoint(plan.name, "failed", f"reviewer {lost[0]} is lost: {view.agents[lost[0]].cause}")]
@@ -279,15 +279,6 @@ def _close(view: RunView, phase: Phase) -> tuple[Decision, ...]:
         if record.state == "failed":
             return (EndRun("FAILED", f"gate {gate.name} failed: {record.reason}"),)
     return (EndPhase(view.run.phase),)
-
-
-def reviewers(view: RunView, plan: Checkpoint) -> tuple[str, ...]:
-    """The agents behind the reviewers' names: a role stands for all its holders."""
-    found: list[str] = []
-    for name in plan.reviewers:
-        role = next((role for role in view.plan.roles if role.name == name), None)
-        found += [agent for agent in (role.agents() if role else (name,)) if agent not in found]
-    return tuple(found)
 
 
 def dispatch_of(view: RunView, task: TaskRecord) -> Dispatch:

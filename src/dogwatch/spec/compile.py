@@ -79,7 +79,7 @@ def _checkpoint(index: int, item: schema.Checkpoint, files: Files) -> plan.Check
         name=item.name,
         artifact=item.artifact,
         author=author.name if author else "",
-        reviewers=tuple(agent for name in item.reviewers for agent in agents_of(files.found, name)),
+        reviewers=tuple(dict.fromkeys(a for name in item.reviewers for a in agents_of(files.found, name))),
         question=item.question,
         rounds_max=item.rounds_max,
     )

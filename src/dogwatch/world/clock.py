@@ -6,8 +6,7 @@ import time
 from typing import Protocol
 
 from dogwatch.model.moment import Moment
-
-BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+from dogwatch.world.processes import boot_id
 
 
 class Clock(Protocol):
@@ -21,8 +20,7 @@ class SystemClock:
     """The clock of this machine. The boot id cannot change while a process lives, so it is read once."""
 
     def __init__(self) -> None:
-        with open(BOOT_ID_PATH, encoding="ascii") as file:
-            self._boot = file.read().strip()
+        self._boot = boot_id()
 
     def now(self) -> Moment:
         """The present moment."""

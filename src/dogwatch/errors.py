@@ -115,6 +115,19 @@ class LedgerFullError(LedgerError):
     code = "ledger_full"
 
 
+class LedgerAwayError(LedgerError):
+    """The ledger's server cannot be reached; the same call may work later."""
+
+    code = "ledger_away"
+    exit_code = 75
+
+
+class LedgerSealedError(LedgerError):
+    """The ledger was moved to another place, or is being moved; it must not be written any more."""
+
+    code = "ledger_sealed"
+
+
 class LeaseLostError(LedgerError):
     """A crew member's place was taken over by a successor; it must not write any more."""
 

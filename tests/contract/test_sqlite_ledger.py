@@ -72,7 +72,7 @@ def test_a_path_of_any_characters_is_opened(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("url", ["", "postgresql://host/base", "sqlite://", "sqlite:///", "sqlite://host/path"])
+@pytest.mark.parametrize("url", ["", "sqlite://", "sqlite:///", "sqlite://host/path"])
 def test_an_address_that_is_no_ledgers_is_refused_with_a_hint(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_store(url, SystemClock())

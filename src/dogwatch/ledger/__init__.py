@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Clock, Store
-from dogwatch.ledger.sqlite import SqliteStore
 
 __all__ = ["open_store"]
 
+POSTGRES = ("postgresql", "postgres")
 
-def open_store(url_or_path: str, clock: Clock) -> Store:
-    """Opens the ledger at a path, or at `sqlite:///PATH`, and creates it where there is none."""
+
+def open_store(url_or_path: str, clock: Clock, *, host: str = "", bells: str = "") -> Store:
+    """Opens the ledger at a path, at `sqlite:///PATH` or at `postgresql://…`, and creates it where there is none.
+
+    `host` and `bells` are for a ledger that several hosts may share; see `PostgresStore`.
+    """
     scheme, separator, rest = url_or_path.partition("://")
+    if separator and scheme in POSTGRES:
+        # Imported only where it is used: most fleets are on one machine.
+        from dogwatch.ledger.postgres import PostgresStore
+
+        return PostgresStore(url_or_path, clock, host=host, bells=bells)
+    from dogwatch.ledger.sqlite import SqliteStore
+
     if not separator:
         path = url_or_path
     elif scheme == "sqlite" and rest.startswith("/"):
@@ -19,7 +30,7 @@ def open_store(url_or_path: str, clock: Clock) -> Store:
     else:
         raise UsageError(
             f"{url_or_path!r} names no ledger that dogwatch can open",
-            hint="give a path, or sqlite:///PATH (four slashes for an absolute path)",
+            hint="give a path, sqlite:///PATH (four slashes for an absolute path), or postgresql://HOST/DATABASE",
         )
     if not path:
         raise UsageError("the ledger's path is empty", hint="give a path, or sqlite:///PATH")

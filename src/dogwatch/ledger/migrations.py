@@ -1,4 +1,4 @@
-"""The ledger's schema, as numbered steps: step n leads from version n to n + 1, and no step ever changes.
+"""The SQLite ledger's schema, as numbered steps: step n leads from version n to n + 1, and no step ever changes.
 
 The version is SQLite's own `user_version`; `APPLICATION_ID` marks a file as a ledger.
 """
@@ -51,6 +51,29 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT
         """,
         "CREATE INDEX items_open ON items (queue) WHERE state = 'open'",
+    ),
+    # Holders on other hosts, whose clocks say nothing here; the archive; and the ledger's own facts: its id, where it
+    # was moved to.
+    (
+        "ALTER TABLE leases ADD COLUMN host TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE leases ADD COLUMN expires_server REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE items ADD COLUMN claim_host TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE items ADD COLUMN claim_server REAL NOT NULL DEFAULT 0",
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+        "INSERT INTO facts (name, value) VALUES ('id', lower(hex(randomblob(8))))",
+        """
+        CREATE TABLE archives (
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            last_pos INTEGER NOT NULL, last_seq INTEGER NOT NULL, events INTEGER NOT NULL, data BLOB NOT NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE archive_index (
+            run TEXT NOT NULL, kind TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (run, kind, n)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX archive_kinds ON archive_index (kind, n)",
+        "CREATE TABLE archived_op_ids (op_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
     ),
 )
 

@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from dogwatch.errors import LedgerCorruptError, LedgerError, UsageError
+from dogwatch.errors import LedgerCorruptError, LedgerError
 from dogwatch.ledger import sqlite_errors
-from dogwatch.ledger.api import START, Clock, Event, Reader, Tx
+from dogwatch.ledger.api import Clock, Event, Reader, Tx
 from dogwatch.ledger.doorbell import Doorbell
 from dogwatch.ledger.sqlite_file import open_connection
-from dogwatch.ledger.sqlite_reader import SqliteReader
 from dogwatch.ledger.sqlite_tx import SqliteTx
 from dogwatch.ledger.writer_queue import WriterQueue
 
@@ -23,7 +22,6 @@ T = TypeVar("T")
 ATTEMPTS_MAX = 5
 QUEUE_WAIT_S_MAX = 2.0
 POLL_S = 0.25
-CURSOR_DIGITS_MAX = 18
 
 
 class SqliteStore:
@@ -76,9 +74,7 @@ class SqliteStore:
 
         Writers take turns, so the sequence number grows in the order of the commits.
         """
-        if cursor != START and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= CURSOR_DIGITS_MAX):
-            raise UsageError(f"{cursor!r} is no cursor of this ledger", hint="begin again at the start")
-        return self._read(lambda reader: reader.after(int(cursor or 0), n, run))
+        return self._read(lambda reader: reader.after(cursor, n, run))
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for the doorbell, and polls for the commits of whoever rings none."""
@@ -111,9 +107,9 @@ class SqliteStore:
             raise self._translated(error) from error
         return before != self._version_seen
 
-    def _read(self, fn: Callable[[SqliteReader], T]) -> T:
+    def _read(self, fn: Callable[[SqliteTx], T]) -> T:
         self._begin("BEGIN")
-        reader = SqliteReader(self._connection, self._path, self._clock.now())
+        reader = SqliteTx(self._connection, self._path, self._clock.now())
         try:
             return fn(reader)
         finally:
@@ -147,7 +143,7 @@ class SqliteStore:
             raise self._translated(error) from error
         tx.spoiled = LedgerError("this transaction is over")
 
-    def _end(self, reader: SqliteReader) -> None:
+    def _end(self, reader: SqliteTx) -> None:
         """Leaves nothing open, whatever happened; SQLite may have rolled back by itself."""
         if isinstance(reader.spoiled, LedgerCorruptError):
             self._damage = reader.spoiled

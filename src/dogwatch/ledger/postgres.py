@@ -1,0 +1,347 @@
+"""The ledger in a PostgreSQL database, for processes of any number of hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dogwatch.errors import LedgerError, UsageError
+from dogwatch.ledger import postgres_errors
+from dogwatch.ledger.api import Clock, Event, Reader, Tx
+from dogwatch.ledger.doorbell import Doorbell
+from dogwatch.ledger.postgres_schema import RING, bring_up_to_date
+from dogwatch.ledger.postgres_session import CHANNEL, SERVER_VERSION_MIN, ConnectionLostError, ServerError, Session
+from dogwatch.ledger.postgres_tx import READING, WRITING, PostgresTx, settings
+
+T = TypeVar("T")
+
+BUSY_S = 30.0
+"""How long a transaction is tried again while others are in its way."""
+AWAY_S = 5.0
+"""How long a lost server is looked for before that is an error."""
+ANSWER_S = 30.0
+"""How long a server may take for an answer."""
+PAUSE_S_MAX = 0.2
+RING_S = 0.1
+POLL_S = 1.0
+POLL_POOLED_S = 0.25
+HELD_BACK_S = 0.1
+
+
+class PostgresStore:
+    """An open PostgreSQL ledger; to be used by one thread.
+
+    `host` tells the hosts of a fleet apart: a lease of another host is judged by the server's clock. `bells` is a
+    folder of this host; processes that name the same one hear of each other's commits at once, others through the
+    server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        host: str = "",
+        bells: str = "",
+        answer_s: float = ANSWER_S,
+        away_s: float = AWAY_S,
+    ) -> None:
+        try:
+            self._name = postgres_errors.shown(url)
+        except Exception as error:
+            message = str(error).strip().partition("\n")[0]
+            raise UsageError(
+                f"the ledger's address cannot be read: {message}", hint="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            ) from None
+        self._url = url
+        self._clock = clock
+        self._host = host
+        self._answer_s = answer_s
+        self._away_s = away_s
+        self._id = os.urandom(6).hex()
+        self._bell = Doorbell(bells) if bells else None
+        self._inner_bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._ears = select.epoll()
+        self._is_listening = False
+        self._is_busy = False
+        self._ring_due: float | None = None
+        self._rung = 0.0
+        self._seen = 0
+        self._stuck_at = 0
+        self._session: Session | None = None
+        try:
+            self._connect()
+        except ConnectionLostError as error:
+            self.close()
+            raise postgres_errors.away(self._name, str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, fn: Callable[[Tx], T]) -> T:
+        """`fn` in one durable transaction, again from the start where another writer was in the way."""
+        guessing = True
+        busy_until = time.monotonic() + BUSY_S
+        away_until = 0.0
+        pause_s = 0.001
+        while True:
+            tx = self._begin(WRITING, guessing=guessing)
+            try:
+                result = fn(tx)
+                tx.commit()
+                break
+            except BaseException:
+                cause = tx.cause
+                if cause is None:
+                    raise
+                if isinstance(cause, ConnectionLostError):
+                    self._drop()
+                    away_until = away_until or time.monotonic() + self._away_s
+                    if tx.committing and self._was_committed(tx, str(cause), away_until):
+                        break
+                    if time.monotonic() >= away_until:
+                        raise
+                elif tx.guessed_wrong and guessing:
+                    guessing = False
+                elif not postgres_errors.is_busy(cause) or time.monotonic() >= busy_until:
+                    raise
+                else:
+                    time.sleep(random.uniform(0, pause_s))  # noqa: S311
+                    pause_s = min(2 * pause_s, PAUSE_S_MAX)
+            finally:
+                self._end(tx)
+        if tx.news:
+            if self._bell is not None:
+                self._bell.ring()
+            # A ring for all hosts that comes too soon after the last one is made up for later.
+            self._ring_due = self._ring_due or max(time.monotonic(), self._rung + RING_S)
+            self._ring_if_due()
+        return result
+
+    def read(self, fn: Callable[[Reader], T]) -> T:
+        """`fn` on one snapshot; never waits for writers."""
+        return self._read(fn)
+
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+        """Up to `n` events after `cursor` in the order of their commits.
+
+        An event is told when no transaction older than its own is open any more. Where there are some that cannot be
+        told yet, that is waited for, for a moment: who was rung for such an event may not be rung again.
+        """
+        pause_s = 0.001
+        until = time.monotonic() + HELD_BACK_S
+        while True:
+
+            def look(tx: PostgresTx) -> tuple[Sequence[Event], int]:
+                events = tx.after(cursor, n, run)
+                return events, tx.horizon() if not events and n and tx.is_held_back() else 0
+
+            events, stuck_at = self._read(look)
+            if not stuck_at or stuck_at == self._stuck_at:
+                return events
+            if time.monotonic() >= until:
+                # By somebody's long transaction: not waited for again until it has moved.
+                self._stuck_at = stuck_at
+                return events
+            time.sleep(pause_s)
+            pause_s *= 2
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for a ring from this host or from the server, and looks by itself now and then."""
+        self._listen()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            slice_s = POLL_POOLED_S if self._session is None or self._session.pooled else POLL_S
+            if self._ring_due is not None:
+                slice_s = min(slice_s, max(0.0, self._ring_due - time.monotonic()))
+            ready = self._ears.poll(min(left, slice_s))
+            if self._hear():
+                return True
+            if left <= 0:
+                return False
+            self._ring_if_due()
+            if not ready and self._has_moved():
+                return True
+
+    def fileno(self) -> int:
+        """The doorbell as a file descriptor for `selectors`."""
+        self._listen()
+        return self._ears.fileno()
+
+    def close(self) -> None:
+        """Lets go of everything. Closing twice is no error."""
+        if self._session is not None and self._ring_due is not None:
+            with contextlib.suppress(ConnectionLostError, ServerError):
+                self._session.ask(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,))
+            self._ring_due = None
+        self._drop()
+        if self._bell is not None:
+            self._bell.close()
+        if not self._ears.closed:
+            self._ears.close()
+            os.close(self._inner_bell)
+
+    def _begin(self, statement: str, *, guessing: bool = False) -> PostgresTx:
+        if self._is_busy:
+            raise LedgerError(
+                "a transaction of this store is open already", hint="use the one that the function was given"
+            )
+        session = self._connected()
+        self._ring_if_due()
+        self._is_busy = True
+        return PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
+
+    def _end(self, tx: PostgresTx) -> None:
+        self._is_busy = False
+        try:
+            tx.end()
+        except ConnectionLostError:
+            self._drop()
+
+    def _read(self, fn: Callable[[PostgresTx], T]) -> T:
+        away_until = 0.0
+        while True:
+            tx = self._begin(READING)
+            try:
+                return fn(tx)
+            except BaseException:
+                if not isinstance(tx.cause, ConnectionLostError):
+                    raise
+                self._drop()
+                away_until = away_until or time.monotonic() + self._away_s
+                if time.monotonic() >= away_until:
+                    raise
+            finally:
+                self._end(tx)
+
+    def _connected(self) -> Session:
+        """The session; a lost server is looked for again for a while."""
+        until = time.monotonic() + self._away_s
+        pause_s = 0.02
+        while self._session is None:
+            try:
+                self._connect()
+            except ConnectionLostError as error:
+                if time.monotonic() + pause_s >= until:
+                    raise postgres_errors.away(self._name, str(error)) from error
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_S_MAX)
+        return self._session
+
+    def _connect(self) -> None:
+        session = Session(self._url, self._answer_s)
+        try:
+            if session.version < SERVER_VERSION_MIN:
+                raise postgres_errors.too_old(self._name, session.version)
+            facts = bring_up_to_date(session, self._name)
+            if "sealed" in facts:
+                raise postgres_errors.sealed(self._name, facts["sealed"])
+            if not session.pooled:
+                session.ask(settings(session, of_transaction=False))
+                if self._is_listening:
+                    session.ask(f"LISTEN {CHANNEL}")
+        except ServerError as error:
+            session.close()
+            raise postgres_errors.translate(error, self._name) from error
+        except BaseException:
+            session.close()
+            raise
+        self._session = session
+        if self._is_listening:
+            self._ears.register(session.fileno(), select.EPOLLIN)
+            # Whatever was rung for while there was no connection.
+            os.eventfd_write(self._inner_bell, 1)
+
+    def _drop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            if self._is_listening:
+                with contextlib.suppress(OSError, ValueError):
+                    self._ears.unregister(session.fileno())
+            session.close()
+
+    def _was_committed(self, tx: PostgresTx, said: str, until: float) -> bool:
+        """What became of a transaction whose commit was sent and not answered."""
+        pause_s = 0.02
+        while tx.transaction:
+            try:
+                session = self._connected()
+                status = session.ask("SELECT pg_xact_status(?::text::xid8)", (str(tx.transaction),))[0][0]
+            except ServerError:
+                return False  # This server has never come that far.
+            except ConnectionLostError:
+                self._drop()
+                status = "unknown"
+            except LedgerError as error:
+                raise postgres_errors.in_doubt(self._name, said) from error
+            if status in ("committed", "aborted"):
+                return bool(status == "committed")
+            if time.monotonic() >= until:
+                break
+            time.sleep(pause_s)
+        raise postgres_errors.in_doubt(self._name, said)
+
+    def _listen(self) -> None:
+        if self._is_listening:
+            return
+        self._is_listening = True
+        self._ears.register(self._inner_bell, select.EPOLLIN)
+        os.eventfd_write(self._inner_bell, 1)
+        if self._bell is not None:
+            self._ears.register(self._bell.fileno(), select.EPOLLIN)
+        if self._session is not None:
+            with contextlib.suppress(ConnectionLostError):
+                if not self._session.pooled:
+                    self._session.ask(f"LISTEN {CHANNEL}")
+                self._ears.register(self._session.fileno(), select.EPOLLIN)
+
+    def _hear(self) -> bool:
+        """Whether somebody else has rung, here or through the server, or the connection was lost or found again."""
+        rung = self._bell is not None and self._bell.wait(0)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._inner_bell)
+            rung = True
+        if self._session is None:
+            return rung
+        try:
+            self._session.listen()
+        except ConnectionLostError:
+            self._drop()
+            return True
+        heard, self._session.heard = self._session.heard, []
+        return rung or any(ringer != self._id for ringer in heard)
+
+    def _ring_if_due(self) -> None:
+        now = time.monotonic()
+        if self._session is None or self._ring_due is None or now < self._ring_due:
+            return
+        # Due again for as long as the server has not said that it rang.
+        self._rung, self._ring_due = now, now + RING_S
+
+        def answer(rows: Sequence[object]) -> None:
+            if rows:
+                self._ring_due = None
+
+        try:
+            self._session.post(RING, (self._id,), answer)
+        except ConnectionLostError:
+            self._drop()
+
+    def _has_moved(self) -> bool:
+        """Whether anybody has written anything on the server since the last look."""
+        before = self._seen
+        try:
+            session = self._connected()
+            (self._seen,) = session.ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")[0]
+        except ConnectionLostError:
+            self._drop()
+            return True
+        except ServerError as error:
+            raise postgres_errors.translate(error, self._name) from error
+        return before != self._seen

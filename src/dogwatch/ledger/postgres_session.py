@@ -1,0 +1,278 @@
+"""One connection to a PostgreSQL server: statements go out in batches, and every answer has a deadline.
+
+It works below psycopg's cursors, on libpq's pipeline mode, for two reasons. A transaction of several statements needs
+only as many round trips as there are answers that somebody waits for. And a server that has stopped answering (a
+partition, a stopped process) must become an error, where a plain call would wait for ever.
+"""
+
+from __future__ import annotations
+
+import itertools
+import select
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, pq
+
+from dogwatch.ledger.sql_reader import Row
+
+CONNECT_S = 5
+SERVER_VERSION_MIN = 130000
+# Of a server that is gone without a word, the kernel learns by itself.
+KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20000}
+CHANNEL = "dogwatch"
+IDLE = "25P03"
+"""A transaction was left idle for too long, for example because this process was stopped."""
+
+Answer = Callable[[Sequence[Row]], None]
+Batch = list[tuple[Answer | None, str | None]]
+"""For each command sent, who gets its rows, and the statement that it prepares."""
+
+
+class ConnectionLostError(Exception):
+    """The server cannot be reached, or does not answer any more."""
+
+
+class ServerError(Exception):
+    """The server refused a statement."""
+
+    def __init__(self, state: str, message: str, constraint: str = "") -> None:
+        super().__init__(message)
+        self.state = state
+        self.constraint = constraint
+
+
+class Session:
+    """Statements and their results, in order. `later` adds to the batch, `ask` sends it and waits for the answers."""
+
+    def __init__(self, url: str, answer_s: float) -> None:
+        defaults = {"connect_timeout": CONNECT_S, "application_name": "dogwatch", "client_encoding": "utf8"}
+        try:
+            given = conninfo.conninfo_to_dict(url)
+            self._connection = psycopg.connect(**{**KEEPALIVES, **defaults, **given}, autocommit=True)  # type: ignore[arg-type]
+        except psycopg.OperationalError as error:
+            raise ConnectionLostError(_first_line(str(error))) from error
+        self._wire = self._connection.pgconn
+        self._answer_s = answer_s
+        self._poll = select.poll()
+        self._poll.register(self._wire.socket, select.POLLIN)
+        self._prepared: dict[str, bytes] = {}
+        self._names = itertools.count()
+        self._sent: Batch = []
+        self._posted: list[Batch] = []
+        self._is_torn = False
+        self.heard: list[str] = []
+        """What other sessions have rung with since somebody emptied the list."""
+        # A pooler answers for itself when the connection is made, and lends a server for a transaction only: nothing
+        # that outlives one may be left on it, neither settings nor prepared statements nor a LISTEN.
+        self.pooled = True
+        try:
+            self._wire.nonblocking = 1
+            self._wire.enter_pipeline_mode()
+            pid, version, commits = self.ask(
+                "SELECT pg_backend_pid(), current_setting('server_version_num')::int,"
+                " current_setting('synchronous_commit')"
+            )[0]
+        except BaseException:
+            self.close()
+            raise
+        self.version: int = version
+        self.is_lax: bool = commits == "off"
+        """Whether this server would acknowledge what it has not written yet, unless told otherwise."""
+        self.pooled = pid != self._wire.backend_pid
+
+    def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
+        """Adds a statement to the batch. `answer` is called with its rows once they are there."""
+        if self._is_torn:
+            raise ConnectionLostError("it was interrupted in the middle of an answer")
+        parameters = [_encoded(value) for value in values]
+        try:
+            if self.pooled:
+                self._wire.send_query_params(numbered(statement), parameters)
+            else:
+                self._wire.send_query_prepared(self._name(statement), parameters)
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+        self._sent.append((answer, None))
+
+    def ask(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Row]:
+        """The rows that a statement returns, after all those of the batch."""
+        found: list[Sequence[Row]] = []
+        self.later(statement, values, found.append)
+        self.finish()
+        return found[0]
+
+    def flush_before_more(self) -> None:
+        """Makes the server send all answers so far before it begins with what is added now."""
+        self._wire.send_flush_request()
+
+    def finish(self) -> None:
+        """Sends the batch and takes all answers; ServerError for the first statement that was refused."""
+        self._cut()
+        # Whatever was posted before had nobody waiting for it, and has nobody to tell.
+        refused = self._take_posted()
+        if refused is not None:
+            raise refused
+
+    def post(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
+        """Sends a statement without waiting, also where the batch before it is refused; its answer is taken along
+        with the next batch's."""
+        if self._sent:
+            self._cut()
+        self.later(statement, values, answer)
+        self._cut()
+        self._send()
+
+    def fileno(self) -> int:
+        """The socket, readable when something has come that nobody asked for."""
+        return self._wire.socket
+
+    def listen(self) -> None:
+        """Takes whatever has come meanwhile; notifications go to `heard`."""
+        self._take_posted()
+        self._consume()
+
+    def close(self) -> None:
+        """Lets go of the connection. Closing twice is no error."""
+        self._connection.close()
+
+    def _cut(self) -> None:
+        """Ends the batch: what comes after it is done whatever becomes of it."""
+        try:
+            self._wire.pipeline_sync()
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+        self._posted.append(self._sent)
+        self._sent = []
+
+    def _take_posted(self) -> ServerError | None:
+        """All answers that are due; the refusal of the last batch, if it was refused."""
+        batches, self._posted = self._posted, []
+        deadline = time.monotonic() + self._answer_s
+        refused: ServerError | None = None
+        self._is_torn = True
+        for batch in batches:
+            refused = self._take(batch, deadline)
+        self._is_torn = False
+        return refused
+
+    def _name(self, statement: str) -> bytes:
+        """The name under which the statement is prepared, in this very batch where it is new."""
+        name = self._prepared.get(statement)
+        if name is None:
+            name = self._prepared[statement] = b"dw%d" % next(self._names)
+            self._wire.send_prepare(name, numbered(statement))
+            # Where the batch breaks off before it, it was not prepared after all.
+            self._sent.append((None, statement))
+        return name
+
+    def _take(self, batch: Batch, deadline: float) -> ServerError | None:
+        """The answers to one batch; the first refusal, if any."""
+        refused: ServerError | None = None
+        for answer, prepared in batch:
+            result = self._result(deadline)
+            if result is None:
+                raise ConnectionLostError("the server's answer ended too early")
+            status = result.status
+            if status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+                if answer is not None:
+                    answer(_rows(result))
+            else:
+                if prepared is not None:
+                    self._prepared.pop(prepared, None)
+                if status == pq.ExecStatus.FATAL_ERROR:
+                    refused = refused or self._refusal(result)
+            self._result(deadline)
+        self._result(deadline)
+        return refused
+
+    def _refusal(self, result: pq.abc.PGresult) -> ServerError:
+        field = pq.DiagnosticField
+        state = (result.error_field(field.SQLSTATE) or b"").decode()
+        message = (result.error_field(field.MESSAGE_PRIMARY) or result.error_message).decode(errors="replace")
+        constraint = (result.error_field(field.CONSTRAINT_NAME) or b"").decode(errors="replace")
+        if not state or state.startswith(("08", "57P")) or state == IDLE:
+            # The server is going down, or has dropped this connection.
+            raise ConnectionLostError(_first_line(message))
+        return ServerError(state, message, constraint)
+
+    def _result(self, deadline: float) -> pq.abc.PGresult | None:
+        self._send()
+        while self._wire.is_busy():
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._poll.poll(left * 1000):
+                raise ConnectionLostError(f"no answer from the server within {self._answer_s:g} s")
+            self._consume()
+        result = self._wire.get_result()
+        if self._wire.status == pq.ConnStatus.BAD:
+            raise ConnectionLostError(self._complaint())
+        return result
+
+    def _send(self) -> None:
+        """Hands everything to the kernel, and takes what the server says meanwhile, lest both wait for the other."""
+        try:
+            deadline = time.monotonic() + self._answer_s
+            while self._wire.flush():
+                poll = select.poll()
+                poll.register(self._wire.socket, select.POLLIN | select.POLLOUT)
+                left = deadline - time.monotonic()
+                if left <= 0 or not poll.poll(left * 1000):
+                    raise ConnectionLostError(f"the server has taken nothing for {self._answer_s:g} s")
+                self._consume()
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+
+    def _consume(self) -> None:
+        try:
+            self._wire.consume_input()
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+        while notification := self._wire.notifies():
+            self.heard.append(notification.extra.decode(errors="replace"))
+
+    def _complaint(self) -> str:
+        return _first_line(self._wire.error_message.decode(errors="replace")) or "the connection was closed"
+
+
+@lru_cache(maxsize=512)
+def numbered(statement: str) -> bytes:
+    """The statement with `$1`, `$2` … for its question marks."""
+    parts = statement.split("?")
+    return "".join(part + (f"${n}" if n < len(parts) else "") for n, part in enumerate(parts, 1)).encode()
+
+
+def _encoded(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value if value is None else b"\\x" + value.hex().encode()
+    return (value if isinstance(value, str) else repr(value)).encode()
+
+
+_INTEGER, _FLOAT, _BOOLEAN, _BYTES = (20, 21, 23, 26), (700, 701, 1700), 16, 17
+
+
+def _decoder(oid: int) -> Callable[[bytes], Any]:
+    if oid in _INTEGER:
+        return int
+    if oid in _FLOAT:
+        return float
+    if oid == _BOOLEAN:
+        return lambda value: value == b"t"
+    if oid == _BYTES:
+        return lambda value: bytes.fromhex(value[2:].decode())
+    return bytes.decode
+
+
+def _rows(result: pq.abc.PGresult) -> Sequence[Row]:
+    columns = [(column, _decoder(result.ftype(column))) for column in range(result.nfields)]
+    value = result.get_value
+    return [
+        tuple(None if (cell := value(row, column)) is None else decode(cell) for column, decode in columns)
+        for row in range(result.ntuples)
+    ]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

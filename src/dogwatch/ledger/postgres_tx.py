@@ -1,0 +1,203 @@
+"""A transaction on the PostgreSQL ledger; for readers, one that writes nothing.
+
+It is sent in as few round trips as there are answers that somebody waits for. Most writes have an answer that is known
+beforehand: an operation's id is new, a claim that was just granted stands. Such a write is sent along with what comes
+next, at the latest with the commit, in words that make the server refuse the whole transaction where the guess was
+wrong; then the function is run again, without guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dogwatch.errors import LedgerCorruptError, LedgerError
+from dogwatch.ledger.postgres_errors import away, corrupt, translate
+from dogwatch.ledger.postgres_session import Answer, ConnectionLostError, ServerError, Session
+from dogwatch.ledger.sql_reader import Dialect, Position, Request, Row
+from dogwatch.ledger.sql_tx import SqlTx
+from dogwatch.model.moment import Moment
+
+HORIZON = (
+    "pg_snapshot_xmin(pg_current_snapshot())::text::bigint + (SELECT value::bigint FROM facts WHERE name = 'offset')"
+)
+"""The first position at which an event may still appear: that of the oldest transaction that is open."""
+WRITING = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+SETTINGS = {
+    "search_path": "dogwatch",
+    # Row by row, through an index: a scan of a table counts as having read all of it, and every writer of it as being
+    # in the way.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    # A process that was stopped in the middle must not hold up all others.
+    "idle_in_transaction_session_timeout": "10s",
+    "lock_timeout": "30s",
+}
+LAST_SEQ = 10**18 - 1
+_WRONG_GUESS = ("23505", "23502")
+
+
+class PostgresTx(SqlTx):
+    """The SQL of the ledger on a session with a PostgreSQL server."""
+
+    dialect = Dialect(
+        now="extract(epoch FROM clock_timestamp())::float8",
+        pos="pos",
+        order=("pos", "seq"),
+        told=f"pos < {HORIZON}",
+        skip_locked="FOR UPDATE SKIP LOCKED",
+    )
+
+    def __init__(self, session: Session, name: str, now: Moment, host: str, begin: str, *, guessing: bool) -> None:
+        super().__init__(now, host)
+        self.cause: ServerError | ConnectionLostError | None = None
+        self.transaction = 0
+        """The id that the server gave to this transaction, once that is known."""
+        self.committing = False
+        self._session = session
+        self._name = name
+        self._begin = begin
+        self._begun = False
+        self._written = False
+        self._guessing = guessing
+        self._guessed = False
+
+    @property
+    def guessed_wrong(self) -> bool:
+        """Whether the transaction was refused for a guess."""
+        return self._guessed and isinstance(self.cause, ServerError) and self.cause.state in _WRONG_GUESS
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        """What a statement returns."""
+        return self.batch((statement, values))[0]
+
+    def batch(self, *requests: Request) -> list[list[Row]]:
+        """What several statements return, asked for at once."""
+        found: list[list[Row]] = []
+        for statement, values in requests:
+            self._add(statement, values, lambda rows: found.append(list(rows)))
+        self._finish()
+        return found
+
+    def change(self, statement: str, values: Sequence[Any] = (), *, news: bool = True) -> int:
+        """How many rows the statement changed."""
+        changed: list[int] = []
+        self._write(statement, values, lambda rows: changed.append(len(rows)))
+        self._finish()
+        self.news = self.news or (news and changed[0] > 0)
+        return changed[0]
+
+    def insert(self, statement: str, values: Sequence[Any], unless: str = "") -> bool:
+        """Whether a new row was made."""
+        if not self._guessing:
+            return super().insert(statement, values, unless)
+        self.later(statement, values)
+        return True
+
+    def later(self, statement: str, values: Sequence[Any]) -> None:
+        """A change whose outcome is known beforehand."""
+        self._guessed = self.news = True
+        self._write(statement, values)
+
+    def commit(self) -> None:
+        """Sends what is left and commits."""
+        if self.spoiled is not None:
+            raise self.spoiled
+        if not self._begun:
+            return
+        # The transaction's id must be here before the commit begins: should the connection break in the middle of it,
+        # the server can be asked what became of it.
+        if not self._written:
+            self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
+        self._session.flush_before_more()
+        self._add("COMMIT", ())
+        self.committing = True
+        self._finish()
+        self._begun = self.committing = False
+
+    def end(self) -> None:
+        """Nothing more goes through this; what it had open is undone, without waiting."""
+        self.spoiled = LedgerError("this transaction is over")
+        if self._begun and not isinstance(self.cause, ConnectionLostError):
+            self._session.post("ROLLBACK")
+
+    def corrupt(self, detail: str) -> LedgerCorruptError:
+        """The error for content that cannot be read."""
+        return corrupt(self._name, detail)
+
+    def horizon(self) -> int:
+        """The first position that readers do not go to yet."""
+        return int(self.rows(f"SELECT {HORIZON}")[0][0])
+
+    def is_held_back(self) -> bool:
+        """Whether there are events that cannot be told yet."""
+        return bool(self.rows(f"SELECT 1 FROM events WHERE pos >= {HORIZON} LIMIT 1"))
+
+    def _append_once(self, values: Sequence[Any]) -> bool:
+        if not self._guessing:
+            return super()._append_once(values)
+        # An id that is in the archive leaves the event without a kind, which no event may be.
+        op_id, run, agent, kind, *rest = values
+        self.later(
+            "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body) VALUES (?, ?, ?,"
+            " CASE WHEN EXISTS (SELECT 1 FROM archived_op_ids WHERE op_id = ?) THEN NULL ELSE ? END, ?, ?, ?, ?)",
+            (op_id, run, agent, op_id, kind, *rest),
+        )
+        return True
+
+    def _behind(self, position: Position) -> tuple[str, tuple[int, ...]]:
+        return f"(pos, seq) > (?, ?) AND pos < {HORIZON}", position
+
+    def _cursor(self, row: Row) -> str:
+        """The event's own place; where others may still come before it, the last place where none can."""
+        pos, seq = (row[0], row[1]) if row[-1] else (self.horizon() - 1, LAST_SEQ)
+        return f"{pos}-{seq}"
+
+    def _write(self, statement: str, values: Sequence[Any], answer: Answer | None = None) -> None:
+        def take(rows: Sequence[Row]) -> None:
+            self._note(rows)
+            if answer is not None:
+                answer(rows)
+
+        self._written = True
+        self._add(f"{statement} RETURNING pg_current_xact_id()::text::bigint", values, take)
+
+    def _note(self, rows: Sequence[Row]) -> None:
+        if rows:
+            self.transaction = rows[0][0] or 0
+
+    def _add(self, statement: str, values: Sequence[Any], answer: Answer | None = None) -> None:
+        if self.spoiled is not None:
+            raise self.spoiled
+        try:
+            if not self._begun:
+                self._begun = True
+                self._session.later(self._begin)
+                if self._session.pooled:
+                    self._session.later(settings(self._session, of_transaction=True))
+            self._session.later(statement, values, answer)
+        except ConnectionLostError as error:
+            self._spoil(error)
+
+    def _finish(self) -> None:
+        try:
+            self._session.finish()
+        except (ServerError, ConnectionLostError) as error:
+            self._spoil(error)
+
+    def _spoil(self, error: ServerError | ConnectionLostError) -> None:
+        self.cause = error
+        if isinstance(error, ConnectionLostError):
+            self.spoiled = away(self._name, str(error))
+        else:
+            self.committing = False
+            self.spoiled = translate(error, self._name)
+        raise self.spoiled from error
+
+
+def settings(session: Session, *, of_transaction: bool) -> str:
+    """The statement that makes the session's settings, for the present transaction or for good."""
+    wanted = {**SETTINGS, **({"synchronous_commit": "on"} if session.is_lax else {})}
+    calls = [f"set_config('{name}', '{value}', {str(of_transaction).lower()})" for name, value in wanted.items()]
+    return f"SELECT {', '.join(calls)}"

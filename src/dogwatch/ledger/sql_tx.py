@@ -1,0 +1,255 @@
+"""A writing transaction on the ledger. The same SQL for every engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from dogwatch.errors import ConflictError, StaleError, UsageError
+from dogwatch.ledger.api import Item, Json, Lease
+from dogwatch.ledger.bodies import checked, dump, required, seconds
+from dogwatch.ledger.sql_reader import SqlReader, to_lease
+from dogwatch.model.moment import Moment
+
+
+class SqlTx(SqlReader):
+    """All of it or nothing. The caller has begun it, and commits it. `news` is whether anybody needs to hear of it."""
+
+    news = False
+
+    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+        """Records an event; False where its `op_id` was used before."""
+        values = (
+            checked(op_id, "an operation's id"),
+            checked(run, "a run"),
+            checked(agent, "an agent"),
+            required(kind, "an event's kind"),
+            *columns(self.now),
+            dump(body),
+        )
+        if not op_id:
+            return self.insert(
+                "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+        return self._append_once(values)
+
+    def put(self, key: str, body: Json, revision: int | None = None) -> int:
+        """Writes a document and returns its new revision."""
+        text = dump(body)
+        required(key, "a document's key")
+        if revision is None:
+            statement = (
+                "INSERT INTO documents (key, revision, body) VALUES (?, 1, ?)"
+                " ON CONFLICT (key) DO UPDATE SET revision = documents.revision + 1, body = excluded.body"
+                " RETURNING revision"
+            )
+            self.news = True
+            new: int = self.rows(statement, (key, text))[0][0]
+            return new
+        if revision == 0:
+            statement = "INSERT INTO documents (key, revision, body) VALUES (?, 1, ?) ON CONFLICT (key) DO NOTHING"
+            done = self.change(statement, (key, text))
+        else:
+            statement = "UPDATE documents SET revision = revision + 1, body = ? WHERE key = ? AND revision = ?"
+            done = self.change(statement, (text, key, revision))
+        if not done:
+            raise self._conflict(key, revision)
+        return revision + 1
+
+    def delete(self, key: str, revision: int | None = None) -> None:
+        """Removes a document."""
+        of_revision, values = ("", (key,)) if revision is None else (" AND revision = ?", (key, revision))
+        done = self.change(f"DELETE FROM documents WHERE key = ?{of_revision}", values)
+        if not done and revision is not None and (revision > 0 or self.get(key) is not None):
+            raise self._conflict(key, revision)
+
+    def acquire(self, name: str, holder: str, ttl_s: float, slots: int = 1) -> Lease | None:
+        """A free slot of `name`, or None."""
+        required(name, "a lease's name")
+        required(holder, "a holder")
+        if slots < 1:
+            raise UsageError(f"a lease needs at least one slot, not {slots}")
+        expires = self.now.plus(seconds(ttl_s, "a lease's time"))
+        held = {
+            row[2]: to_lease(row) for row in self.rows(self._lease() + " WHERE name = ?", (name,)) if self._is_held(row)
+        }
+        for mine in held.values():
+            if mine.holder == holder:
+                return self.renew(mine, ttl_s)
+        # Counted, not only looked for: slots beyond `slots` may be held by somebody who asked for more of them.
+        if len(held) >= slots:
+            return None
+        slot = next(number for number in range(slots) if number not in held)
+        granted = Lease(name, holder, slot, self._next_fence(name), self.now, expires)
+        names = (
+            "holder, fence, renewed_boot, renewed_mono, renewed_wall, expires_boot, expires_mono, expires_wall, host"
+        )
+        self.later(
+            f"INSERT INTO leases (name, slot, {names}, expires_server)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {self.dialect.now} + ?)"
+            " ON CONFLICT (name, slot) DO UPDATE SET "
+            + ", ".join(f"{column} = excluded.{column}" for column in [*names.split(", "), "expires_server"]),
+            (name, slot, holder, granted.fence, *columns(self.now), *columns(expires), self._host, ttl_s),
+        )
+        return granted
+
+    def renew(self, lease: Lease, ttl_s: float) -> Lease:
+        """The lease with a new end."""
+        expires = self.now.plus(seconds(ttl_s, "a lease's time"))
+        standing, values = self._standing(lease)
+        renewed = self.change(
+            "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?, expires_boot = ?,"
+            f" expires_mono = ?, expires_wall = ?, host = ?, expires_server = {self.dialect.now} + ? WHERE {standing}",
+            (*columns(self.now), *columns(expires), self._host, ttl_s, *values),
+            news=False,
+        )
+        if not renewed:
+            raise _lost(lease)
+        return dataclasses.replace(lease, renewed=self.now, expires=expires)
+
+    def check(self, lease: Lease) -> None:
+        """StaleError unless this very grant still stands."""
+        standing, values = self._standing(lease)
+        if not self.rows(f"SELECT 1 FROM leases WHERE {standing}", values):
+            raise _lost(lease)
+
+    def release(self, lease: Lease) -> None:
+        """Gives the slot back; without effect where the grant no longer stands."""
+        standing, values = self._standing(lease)
+        self.change(f"DELETE FROM leases WHERE {standing}", values)
+
+    def push(self, queue: str, body: Json, item_id: str = "", *, ttl_s: float | None = None) -> str | None:
+        """Puts an item into a queue and returns its id; None where the queue has seen it before."""
+        identity = checked(item_id, "an item's id") or os.urandom(8).hex()
+        expires = None if ttl_s is None else self.now.plus(seconds(ttl_s, "an item's time"))
+        inserted = self.insert(
+            "INSERT INTO items (queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot,"
+            " ttl_mono, ttl_wall, body) VALUES (?, ?, 'open', '', 0, ?, ?, ?, ?, ?, ?, ?)",
+            (required(queue, "a queue"), identity, *columns(self.now), *columns(expires), dump(body)),
+            unless="(queue, id)",
+        )
+        return identity if inserted else None
+
+    def claim(self, queue: str, holder: str, ttl_s: float, item_id: str = "") -> Item | None:
+        """The first ready item (or the one named), now claimed by `holder` with a new fence, or None.
+
+        An item whose own time is over is marked on the way, so as to be met once.
+        """
+        required(holder, "a holder")
+        expires = self.now.plus(seconds(ttl_s, "a claim's time"))
+        now = self.dialect.now
+        over = "(ttl_boot IS NOT NULL AND CASE WHEN ttl_boot = ? THEN ttl_mono <= ? ELSE ttl_wall <= ? END)"
+        of_now = columns(self.now)
+        named, of_item = (" AND id = ?", (item_id,)) if item_id else ("", ())
+        statement = (
+            f"UPDATE items SET state = CASE WHEN {over} THEN 'expired' ELSE 'open' END, holder = ?,"
+            f" fence = CASE WHEN {over} THEN fence ELSE fence + 1 END,"
+            f" claim_boot = ?, claim_mono = ?, claim_wall = ?, claim_host = ?, claim_server = {now} + ?"
+            " WHERE queue = ? AND state = 'open' AND seq = (SELECT seq FROM items"
+            f" WHERE queue = ? AND state = 'open'{named} AND NOT {self._claim_stands()}"
+            f" ORDER BY seq LIMIT 1 {self.dialect.skip_locked}) RETURNING state, {self._item()}"
+        )
+        values = (*of_now, holder, *of_now, *columns(expires), self._host, ttl_s, queue, queue, *of_item)
+        while rows := self.rows(statement, (*values, *self._here())):
+            if rows[0][0] == "open":
+                self.news = True
+                return dataclasses.replace(self.values(self._to_item, [rows[0][1:]])[0], expires=expires)
+        return None
+
+    def extend(self, item: Item, ttl_s: float) -> Item:
+        """The claim with a new end."""
+        expires = self.now.plus(seconds(ttl_s, "a claim's time"))
+        assignments = (
+            f"claim_boot = ?, claim_mono = ?, claim_wall = ?, claim_host = ?, claim_server = {self.dialect.now} + ?"
+        )
+        self._change_claimed(item, assignments, (*columns(expires), self._host, ttl_s), news=False)
+        return dataclasses.replace(item, expires=expires)
+
+    def ack(self, item: Item) -> None:
+        """The item is done, for good."""
+        self._change_claimed(item, "state = 'acked'")
+
+    def give_back(self, item: Item) -> None:
+        """The claimed item is ready again at once."""
+        self._change_claimed(item, "holder = '', claim_boot = NULL, claim_mono = NULL, claim_wall = NULL")
+
+    @abstractmethod
+    def change(self, statement: str, values: Sequence[Any] = (), *, news: bool = True) -> int:
+        """How many rows the statement changed. A renewal is no news: heartbeats would wake everybody for nothing."""
+
+    def insert(self, statement: str, values: Sequence[Any], unless: str = "") -> bool:
+        """Whether a new row was made; with `unless`, not where that unique index has one like it."""
+        return self.change(f"{statement} ON CONFLICT {unless} DO NOTHING" if unless else statement, values) == 1
+
+    def later(self, statement: str, values: Sequence[Any]) -> None:
+        """A change whose outcome is known beforehand; it may be made as late as at the commit."""
+        self.change(statement, values)
+
+    def _append_once(self, values: Sequence[Any]) -> bool:
+        """Appends an event, the first of whose values is an operation's id that may have been used before."""
+        return self.insert(
+            "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"
+            " SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM archived_op_ids WHERE op_id = ?)",
+            (*values, values[0]),
+            unless="(op_id) WHERE op_id <> ''",
+        )
+
+    def _conflict(self, key: str, expected: int) -> ConflictError:
+        found = self.get(key)
+        return ConflictError(
+            f"the document {key} has revision {found.revision if found else 0}, not {expected}",
+            hint="read it again, then decide anew",
+        )
+
+    def _next_fence(self, name: str) -> int:
+        statement = (
+            "INSERT INTO fences (name, fence) VALUES (?, 1)"
+            " ON CONFLICT (name) DO UPDATE SET fence = fences.fence + 1 RETURNING fence"
+        )
+        fence: int = self.rows(statement, (name,))[0][0]
+        return fence
+
+    def _here(self) -> tuple[str, str, float]:
+        return (self._host, self.now.boot, self.now.mono)
+
+    def _standing(self, lease: Lease) -> tuple[str, Sequence[Any]]:
+        """The condition that this very grant still stands."""
+        here, elsewhere = "expires_boot = ? AND expires_mono > ?", f"expires_server > {self.dialect.now}"
+        by = f"CASE WHEN host = ? THEN {here} ELSE {elsewhere} END"
+        values = (lease.name, lease.slot, lease.holder, lease.fence, *self._here())
+        return f"name = ? AND slot = ? AND holder = ? AND fence = ? AND {by}", values
+
+    def _claim_stands(self) -> str:
+        """The condition that an item is claimed now; it takes the values of `_here`."""
+        here, elsewhere = "claim_boot = ? AND claim_mono > ?", f"claim_server > {self.dialect.now}"
+        return f"(claim_boot IS NOT NULL AND CASE WHEN claim_host = ? THEN {here} ELSE {elsewhere} END)"
+
+    def _change_claimed(self, item: Item, assignments: str, values: Sequence[Any] = (), *, news: bool = True) -> None:
+        """Changes an item whose claim still stands; StaleError otherwise."""
+        changed = self.change(
+            f"UPDATE items SET {assignments} WHERE queue = ? AND id = ? AND state = 'open' AND holder = ? AND fence = ?"
+            f" AND {self._claim_stands()}",
+            (*values, item.queue, item.id, item.holder, item.fence, *self._here()),
+            news=news,
+        )
+        if not changed:
+            raise StaleError(
+                f"{item.holder} no longer holds {item.id} of {item.queue} (fence {item.fence})",
+                hint="drop what was done for it: it may be with somebody else; claim it anew to go on",
+            )
+
+
+def columns(moment: Moment | None) -> tuple[str, float, float] | tuple[None, None, None]:
+    """A moment as three columns."""
+    return (None, None, None) if moment is None else (moment.boot, moment.mono, moment.wall)
+
+
+def _lost(lease: Lease) -> StaleError:
+    return StaleError(
+        f"{lease.holder} no longer holds {lease.name} (slot {lease.slot}, fence {lease.fence})",
+        hint="stop what it was for: another holder may be at it; acquire it anew to go on",
+    )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dogwatch.ledger import open_store
+from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.ledger.api import Event, Store
 from dogwatch.ledger.records import load_run
 from dogwatch.model.process import ProcessId
@@ -39,9 +39,9 @@ SECONDS = {
 class Fleet:
     """One home with everything that belongs to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger_url: str = "") -> None:
         self.base = Path(tempfile.mkdtemp(prefix="dw"))
-        self.home = Home(str(self.base / "h"))
+        self.home = Home(str(self.base / "h"), ledger_url)
         self.project = self.base / "p"
         self.project.mkdir()
         self.truth = self.base / "truth"
@@ -53,13 +53,14 @@ class Fleet:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOGWATCH_", "TMUX"))}
-        return {**kept, "DOGWATCH_HOME": self.home.path, "HOME": str(self.base), "PYTHONPATH": str(ROOT / "src")}
+        own = {"DOGWATCH_HOME": self.home.path, "DOGWATCH_LEDGER": self.home.ledger_url, "HOME": str(self.base)}
+        return {**kept, **own, "PYTHONPATH": str(ROOT / "src")}
 
     @property
     def ledger(self) -> Store:
         if self._ledger is None:
-            wait_for(lambda: os.path.exists(self.home.ledger), 60, "the ledger")
-            self._ledger = open_store(self.home.ledger, SystemClock())
+            wait_for(lambda: self.home.has_ledger, 60, "the ledger")
+            self._ledger = open_home_ledger(self.home, SystemClock())
         return self._ledger
 
     def spec(self, text: dict[str, Any], scenarios: Mapping[str, Any]) -> Path:
@@ -194,7 +195,7 @@ class Fleet:
             if child.poll() is None:
                 child.kill()
             child.wait()
-        if os.path.exists(self.home.ledger):
+        if self.home.has_ledger:
             self.cli("down", check=False)
             runs = [d.key.removeprefix("run/") for d in self.ledger.read(lambda reader: reader.scan("run/"))]
             left = [f"process {process}" for run in runs for process, _ in marked(self.boot, self.home.path, run)]
@@ -204,9 +205,9 @@ class Fleet:
         shutil.rmtree(self.base, ignore_errors=True)
 
 
-def fleets() -> Iterator[Fleet]:
+def fleets(ledger_url: str = "") -> Iterator[Fleet]:
     """For a fixture."""
-    fleet = Fleet()
+    fleet = Fleet(ledger_url)
     try:
         yield fleet
     finally:

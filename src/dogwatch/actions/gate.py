@@ -13,7 +13,7 @@ from dogwatch.actions.kill import end_marked
 from dogwatch.model.plan import Gate
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
-from dogwatch.world.home import Home
+from dogwatch.world.home import LEDGER_VARIABLE, Home
 from dogwatch.world.processes import identify
 
 _children: list[subprocess.Popen[bytes]] = []
@@ -43,6 +43,7 @@ def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt
         "DOGWATCH_PROJECT": run.project,
         "DOGWATCH_OUTPUT": run.output,
     }
+    environment.pop(LEDGER_VARIABLE, None)
     argv = ["sh", "-c", _KEEPER, "gate", folder, f"{gate.timeout_s:g}", *gate.command]
     os.makedirs(run.output, exist_ok=True)
     with open(f"{folder}/log", "ab") as log:

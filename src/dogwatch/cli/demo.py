@@ -21,7 +21,7 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.errors import NotFoundError
 from dogwatch.ledger.api import Store
 from dogwatch.spec import load
-from dogwatch.world.home import Home
+from dogwatch.world.home import Home, find_home
 
 EXAMPLE = "dogwatch demo"
 
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     folder = tempfile.mkdtemp(prefix="dogwatch-demo-")
-    home = Home(f"{folder}/home")
+    home = find_home({**os.environ, "DOGWATCH_HOME": f"{folder}/home"})
     truth = f"{folder}/truth.jsonl"
     # The crew and the agents inherit both: the demo touches no other home, and the agents note what they really do.
     os.environ.update(DOGWATCH_HOME=home.path, SCRIPTED_TRUTH=truth)

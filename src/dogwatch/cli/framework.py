@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dogwatch.cli import COMMANDS
-from dogwatch.errors import DogwatchError, LedgerError, NotFoundError, UsageError
+from dogwatch.errors import DogwatchError, NotFoundError, UsageError
 from dogwatch.world.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -98,19 +98,17 @@ def the_home() -> Home:
 
 
 def open_ledger(home: Home, *, must_exist: bool = True) -> Store:
-    """The ledger of the home. Reading commands make none where there is none."""
-    from dogwatch.ledger import open_store
+    """The ledger of the home. Reading commands make none where there is none; those that start work take it over."""
+    from dogwatch.coordination.ledgers import bind, open_home_ledger
     from dogwatch.world.clock import SystemClock
 
-    if must_exist and not os.path.exists(home.ledger):
+    if must_exist and not home.has_ledger:
         message = f"there is no ledger in {home.path}"
         raise NotFoundError(message, hint="dogwatch run SPEC starts one; or set DOGWATCH_HOME")
-    try:
-        os.makedirs(home.path, mode=0o700, exist_ok=True)
-    except OSError as error:
-        message = f"cannot make {home.path}: {error.strerror}"
-        raise LedgerError(message, hint="set DOGWATCH_HOME to a folder of yours") from None
-    return open_store(home.ledger, SystemClock())
+    ledger = open_home_ledger(home, SystemClock())
+    if not must_exist:
+        bind(home, ledger)
+    return ledger
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections import Counter
 from typing import Any
@@ -35,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     home = the_home()
     now = SystemClock().now()
-    if not os.path.exists(home.ledger) and not arguments.run:
+    if not home.has_ledger and not arguments.run:
         return _show_empty(now, arguments.json)
     ledger = open_ledger(home)
     names = [arguments.run] if arguments.run else None

@@ -65,11 +65,13 @@ class News:
 
     def any(self) -> bool:
         """Whether something has happened since the last time that this was asked."""
-        self._ledger.wait(0)
+        rung = self._ledger.wait(0)
         if self._cursor is None:
             newest = self._ledger.read(lambda reader: reader.recent(1, self._run))
             self._cursor = newest[0].cursor if newest else START
             return True
+        if not rung:
+            return False
         found = self._ledger.since(self._cursor, 1000, self._run)
         if found:
             self._cursor = found[-1].cursor

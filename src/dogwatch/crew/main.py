@@ -8,13 +8,13 @@ import selectors
 import signal
 from dataclasses import dataclass
 
+from dogwatch.coordination.ledgers import bind, open_home_ledger
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.log import Log
 from dogwatch.crew.loop import Member, W, serve
 from dogwatch.crew.membership import join
 from dogwatch.crew.starting import CrewStarter
 from dogwatch.errors import UsageError
-from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.model.process import ProcessId
 from dogwatch.world.clock import SystemClock
@@ -46,7 +46,8 @@ def main(home: Home, member: str, run: str) -> int:
     log = Log(member, run)
     clock = SystemClock()
     now = clock.now()
-    ledger = open_store(home.ledger, clock)
+    ledger = open_home_ledger(home, clock)
+    bind(home, ledger)
     selector = selectors.DefaultSelector()
     os.makedirs(home.run(run) if run else home.path, mode=0o700, exist_ok=True)
     eyes = MachineEyes(home, now.boot, selector, member, run)

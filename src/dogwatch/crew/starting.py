@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from dogwatch.world.home import Home
+from dogwatch.world.home import LEDGER_VARIABLE, Home
 
 # What marks an agent's processes, and what belongs to somebody's terminal: neither is passed on to the crew.
 _NOT_FOR_CREW = (
@@ -36,6 +36,7 @@ class CrewStarter:
         self._children = [child for child in self._children if child.poll() is None]
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_CREW}
         environment["DOGWATCH_HOME"] = self.home.path
+        environment[LEDGER_VARIABLE] = self.home.ledger_url
         log = self.home.log(member, run)
         os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
         argv = [sys.executable, "-m", "dogwatch", "crew", member, *([run] if run else [])]

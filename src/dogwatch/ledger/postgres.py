@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 BUSY_S = 30.0
 """How long a transaction is tried again while others are in its way."""
-AWAY_S = 5.0
+AWAY_S = 3.0
 """How long a lost server is looked for before that is an error."""
-ANSWER_S = 30.0
+ANSWER_S = 5.0
 """How long a server may take for an answer."""
 PAUSE_S_MAX = 0.2
 RING_S = 0.1

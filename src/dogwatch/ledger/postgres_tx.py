@@ -32,7 +32,7 @@ SETTINGS = {
     "enable_bitmapscan": "off",
     # A process that was stopped in the middle must not hold up all others.
     "idle_in_transaction_session_timeout": "10s",
-    "lock_timeout": "30s",
+    "lock_timeout": "4s",
 }
 LAST_SEQ = 10**18 - 1
 _WRONG_GUESS = ("23505", "23502")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from dogwatch.errors import UsageError
 
+LEDGER_VARIABLE = "DOGWATCH_LEDGER"
+"""Never passed on to agents and gates: it may hold a password."""
 SOCKET_BYTES_MAX = 107
 """The kernel's limit for the path of a Unix socket, less its final zero."""
 _LONGEST_NAME = "/runs/" + "r" * 40 + "/tmux"
@@ -18,10 +20,26 @@ class Home:
     """The paths below DOGWATCH_HOME."""
 
     path: str
+    ledger_url: str = ""
+    """The database server that keeps the ledger; empty where it is a file below this home."""
 
     @property
     def ledger(self) -> str:
+        """What the ledger is opened by."""
+        return self.ledger_url or self.ledger_file
+
+    @property
+    def ledger_file(self) -> str:
         return f"{self.path}/ledger.db"
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether there is one to read; a server makes it when it is first asked."""
+        return bool(self.ledger_url) or os.path.exists(self.ledger_file)
+
+    @property
+    def bells(self) -> str:
+        return f"{self.path}/ledger.bells"
 
     @property
     def bin(self) -> str:
@@ -64,4 +82,10 @@ def find_home(environment: Mapping[str, str]) -> Home:
             f"DOGWATCH_HOME is too long for the sockets below it: {path}",
             hint=f"set DOGWATCH_HOME to a path of at most {SOCKET_BYTES_MAX - len(_LONGEST_NAME)} bytes",
         )
-    return Home(path)
+    url = environment.get(LEDGER_VARIABLE, "")
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise UsageError(
+            f"{LEDGER_VARIABLE} names no database server",
+            hint="postgresql://USER@HOST/DATABASE; without it the ledger is a file in DOGWATCH_HOME",
+        )
+    return Home(path, url)

@@ -5,11 +5,13 @@ A server that answers "no such thing" is a fact; a server that does not answer i
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dogwatch.errors import MissingToolError
+from dogwatch.world.home import LEDGER_VARIABLE
 
 SESSION_MARK = "INCARNATION_OF_SESSION"
 """The session's own variable for the incarnation it was made for: not what marks an agent's processes, lest a shell
@@ -40,8 +42,10 @@ class Pane:
 def run(socket: str, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """One tmux client call on the server behind `socket`; never the user's own server, never a user's configuration."""
     argv = ["tmux", "-S", socket, "-f", "/dev/null", *arguments]
+    # The call that starts the server hands its own environment down to every pane.
+    environment = {name: value for name, value in os.environ.items() if name != LEDGER_VARIABLE}
     try:
-        return subprocess.run(argv, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+        return subprocess.run(argv, input=stdin, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError:
         raise MissingToolError("tmux is not installed", hint="apt-get install tmux") from None
     except (subprocess.TimeoutExpired, OSError) as error:

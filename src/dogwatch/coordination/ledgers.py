@@ -1,0 +1,73 @@
+"""Opening the ledger of a home, whichever engine keeps it."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from dogwatch.errors import LedgerError, RefusedError
+from dogwatch.ledger import open_store
+from dogwatch.ledger.api import Clock, Store, Tx
+from dogwatch.world.home import Home
+
+BOUND = "home"
+"""The document that says which home works with a ledger on a server."""
+
+
+def open_home_ledger(home: Home, clock: Clock) -> Store:
+    """The ledger of the home; a file is made where there is none."""
+    try:
+        os.makedirs(home.path, mode=0o700, exist_ok=True)
+        if not home.ledger_url:
+            return open_store(home.ledger, clock)
+        return open_store(home.ledger, clock, host=_host(home), bells=home.bells)
+    except OSError as error:
+        message = f"cannot use {home.path}: {error.strerror}"
+        raise LedgerError(message, hint="set DOGWATCH_HOME to a folder of yours") from None
+
+
+def bind(home: Home, ledger: Store) -> None:
+    """Makes this home the one that works with the ledger. Two crews on one ledger would take each other for dead, so
+    another home is refused while the first has unfinished runs."""
+    if not home.ledger_url:
+        return
+    mine = {"host": _host(home), "path": home.path, "hostname": socket.gethostname()}
+
+    def fn(tx: Tx) -> None:
+        document = tx.get(BOUND)
+        if document is not None and document.body == mine:
+            return
+        if document is not None and document.body["host"] != mine["host"] and tx.scan("active/"):
+            other = f"{document.body['path']} on {document.body['hostname']}"
+            raise RefusedError(
+                f"this ledger has unfinished runs of another home: {other}",
+                hint="end them there with dogwatch down; where that machine is gone for good: dogwatch ledger adopt",
+            )
+        tx.put(BOUND, mine)
+
+    ledger.run(fn)
+
+
+def _host(home: Home) -> str:
+    """The name of this home among all hosts of a ledger, made once."""
+    path = f"{home.path}/host"
+    for _ in range(2):
+        try:
+            with open(path, encoding="ascii") as file:
+                if name := file.read().strip():
+                    return name
+        except FileNotFoundError:
+            pass
+        temporary = f"{path}.{os.getpid()}"
+        with open(temporary, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(os.urandom(8).hex())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            # Whoever is first has it: a second one finds the name taken, and reads it.
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(temporary)
+    raise LedgerError(f"{path} is empty", hint="remove it while nothing of this home runs, then try again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -16,11 +17,28 @@ from pathlib import Path
 from typing import Any, Literal
 
 RESULTS = Path(__file__).parent / "results"
+PLOT_COLUMNS_MAX = 3
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often in a second a system does something, all writers together: the median of its rounds, and these."""
+
+    system: str
+    operation: str
+    writers: int
+    per_s: float
+    rounds: Sequence[float]
+
+    def as_json(self) -> dict[str, Any]:
+        """The rate with its rounds."""
+        rounds = [round(per_s, 1) for per_s in self.rounds]
+        return {**dataclasses.asdict(self), "per_s": round(self.per_s, 1), "rounds": rounds}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One measured number with the target it must meet, and the times in ms that it was made of."""
+    """One measured number with the target it must meet, and the times in ms or the rates that it was made of."""
 
     name: str
     value: float
@@ -28,6 +46,7 @@ class Figure:
     target: float
     comparison: Literal["<=", ">="] = "<="
     times_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    rates: Sequence[Rate] = ()
 
     @property
     def met(self) -> bool:
@@ -69,16 +88,19 @@ def scratch() -> Iterator[Path]:
 def report(benchmark: str, figures: Sequence[Figure]) -> bool:
     """Prints the figures, writes `results/NAME.json` and `results/NAME.png`; True when all targets are met."""
     met = all(figure.met for figure in figures)
+    rates = [rate for figure in figures for rate in figure.rates]
     _print(benchmark, figures)
+    _print_rates(rates)
     RESULTS.mkdir(exist_ok=True)
     content = {
         "benchmark": benchmark,
         "met": met,
         "machine": machine(),
         "figures": [figure.as_json() for figure in figures],
+        "operations_per_s": [rate.as_json() for rate in rates],
     }
     (RESULTS / f"{benchmark}.json").write_text(json.dumps(content, indent=2) + "\n")
-    _plot(benchmark, [figure for figure in figures if figure.times_ms])
+    _plot(benchmark, [figure for figure in figures if figure.times_ms], rates)
     return met
 
 
@@ -103,15 +125,36 @@ def _print(benchmark: str, figures: Sequence[Figure]) -> None:
             print(f"  {series}: " + ", ".join(f"{key} {number:g}" for key, number in summary(times).items()) + " (ms)")
 
 
-def _plot(benchmark: str, figures: Sequence[Figure]) -> None:
-    """For each figure, which share of the operations was done within which time."""
+def _print_rates(rates: Sequence[Rate]) -> None:
+    """A row for each piece of work, a column for each system."""
+    table: dict[str, dict[str, float]] = {}
+    for rate in rates:
+        table.setdefault(_work(rate), {})[rate.system] = rate.per_s
+    systems = list(dict.fromkeys(rate.system for rate in rates))
+    width = max(map(len, table), default=0)
+    if table:
+        print(f"{'operations/s':{width}}" + "".join(f"  {system:>10}" for system in systems))
+    for work, row in table.items():
+        print(f"{work:{width}}" + "".join(f"  {row[system]:>10,.0f}" for system in systems))
+
+
+def _work(rate: Rate) -> str:
+    return f"{rate.operation}, {rate.writers} writer{'s' if rate.writers > 1 else ''}"
+
+
+def _plot(benchmark: str, figures: Sequence[Figure], rates: Sequence[Rate]) -> None:
+    """For each figure, which share of the operations was done within which time; and all rates side by side."""
     # Only `scripts/setup bench` installs matplotlib, so it is imported where it is needed; and by name, because the
     # types are checked without it.
     importlib.import_module("matplotlib").use("Agg")
     pyplot = importlib.import_module("matplotlib.pyplot")
 
-    drawing, axes = pyplot.subplots(1, len(figures), figsize=(7 * len(figures), 4.5), squeeze=False)
-    for axis, figure in zip(axes[0], figures, strict=True):
+    count = len(figures) + bool(rates)
+    columns = min(count, PLOT_COLUMNS_MAX)
+    rows = -(-count // columns)
+    drawing, axes = pyplot.subplots(rows, columns, figsize=(7 * columns, 4.5 * rows), squeeze=False)
+    places = [place for row in axes for place in row]
+    for axis, figure in zip(places, figures, strict=False):
         for series, times in figure.times_ms.items():
             ordered = sorted(times)
             axis.step(ordered, [(position + 1) / len(ordered) for position in range(len(ordered))], label=series)
@@ -123,6 +166,26 @@ def _plot(benchmark: str, figures: Sequence[Figure]) -> None:
         axis.set_title(f"{figure.name}: {figure.value:.3g} {figure.unit} ({goal})", fontsize=10)
         axis.grid(alpha=0.3)
         axis.legend(loc="lower right")
+    if rates:
+        _plot_rates(places[len(figures)], rates)
+    for axis in places[count:]:
+        axis.axis("off")
     drawing.tight_layout()
     drawing.savefig(RESULTS / f"{benchmark}.png", dpi=110)
     pyplot.close(drawing)
+
+
+def _plot_rates(axis: Any, rates: Sequence[Rate]) -> None:
+    """A group of bars for each piece of work, a bar for each system."""
+    work = list(dict.fromkeys(map(_work, rates)))
+    systems = list(dict.fromkeys(rate.system for rate in rates))
+    height = 0.8 / len(systems)
+    for number, system in enumerate(systems):
+        mine = [rate for rate in rates if rate.system == system]
+        middles = [work.index(_work(rate)) + number * height for rate in mine]
+        axis.barh(middles, [rate.per_s for rate in mine], height, label=system)
+    axis.set_yticks([place + height * (len(systems) - 1) / 2 for place in range(len(work))], work, fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel("operations/s")
+    axis.grid(alpha=0.3)
+    axis.legend(loc="best")

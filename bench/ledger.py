@@ -1,4 +1,5 @@
-"""The ledger: what a durable append costs, and how long a writer waits among others."""
+"""The ledger: what a durable append costs, how long a writer waits among others, and how the engines stand among
+their rivals: mailboxes of files, and a Redis that syncs each command."""
 
 from __future__ import annotations
 
@@ -6,24 +7,29 @@ import json
 import multiprocessing
 import os
 import sqlite3
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from bench.harness import Figure, scratch
+from bench.harness import Figure, Rate, scratch
+from bench.ledger_notice import PING, StampedPostgresStore, StampedSqliteStore, notice_times_ms
+from bench.ledger_work import BODY, OPERATIONS, WRITERS, LedgerClient, System, compare, operation_id, record
+from bench.rivals import MailboxClient, RedisClient
+from bench.servers import postgres_server, redis_server
 from dogwatch.errors import LedgerLockedError
-from dogwatch.ledger.api import Tx
+from dogwatch.ledger import open_store
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.ledger.sqlite_tx import SqliteTx
 from dogwatch.world.clock import SystemClock
 
-BODY = {"task": "analysis", "outputs": ["analysis/report.md"], "note": "x" * 160}
+SQLITE, POSTGRES, MAILBOXES, REDIS = "SQLite", "PostgreSQL", "mailboxes", "Redis"
 ROUNDS = 500
 ROUND_APPENDS = 10
-WRITERS = 8
 SATURATION_S = 10.0
 START_DELAY_S = 3.0
 BUSY_TIMEOUT_S = 30.0
@@ -32,7 +38,60 @@ BUSY_TIMEOUT_S = 30.0
 def measure() -> Sequence[Figure]:
     """All figures of the ledger."""
     with scratch() as folder:
-        return [_append(folder), *_fairness(folder)]
+        rivals = _rivals(folder)  # First: it ends at once where a server is missing.
+        return [_append(folder), *_fairness(folder), *rivals]
+
+
+def _rivals(folder: Path) -> Sequence[Figure]:
+    """The same work on both engines and on their rivals, and how soon another process hears of a commit."""
+    clock = SystemClock()
+    with redis_server(folder / "redis") as redis, postgres_server() as url:
+        path, bells = str(folder / "work.db"), str(folder / "bells")
+        systems = [
+            System(SQLITE, partial(LedgerClient, partial(open_store, path, clock))),
+            System(POSTGRES, partial(LedgerClient, partial(open_store, url, clock, bells=bells))),
+            System(MAILBOXES, partial(MailboxClient, str(folder / "mail"))),
+            System(REDIS, partial(RedisClient, redis)),
+        ]
+        rates = compare(systems)
+        times_ms = notice_times_ms(
+            folder,
+            {
+                SQLITE: partial(StampedSqliteStore, path, clock),
+                POSTGRES: partial(StampedPostgresStore, url, clock, bells=bells),
+            },
+        )
+    return [
+        *(_among(rates, operation, 1, SQLITE, (MAILBOXES, REDIS), 0.9) for operation in OPERATIONS),
+        *(_among(rates, operation, WRITERS, POSTGRES, (REDIS,), 0.7) for operation in OPERATIONS),
+        *(_notice(times_ms, engine) for engine in (SQLITE, POSTGRES)),
+    ]
+
+
+def _among(
+    rates: Sequence[Rate], operation: str, writers: int, engine: str, rivals: Sequence[str], target: float
+) -> Figure:
+    """An engine against the fastest of its rivals. What comes in variants is carried along, but has no target."""
+    mine = [rate for rate in rates if rate.writers == writers and rate.operation.startswith(operation)]
+    per_s = {rate.system: rate.per_s for rate in mine if rate.operation == operation}
+    return Figure(
+        name=f"{operation}, {writers} writer{'s' if writers > 1 else ''}: {engine} against {' and '.join(rivals)}",
+        value=per_s[engine] / max(per_s[rival] for rival in rivals),
+        unit="x",
+        target=target,
+        comparison=">=",
+        rates=mine,
+    )
+
+
+def _notice(times_ms: Mapping[str, Sequence[float]], engine: str) -> Figure:
+    return Figure(
+        name=f"commit noticed, {engine} against {PING}, median",
+        value=statistics.median(times_ms[engine]) / statistics.median(times_ms[PING]),
+        unit="x",
+        target=3.0,
+        times_ms={engine: times_ms[engine], PING: times_ms[PING]},
+    )
 
 
 def _append(folder: Path) -> Figure:
@@ -45,12 +104,12 @@ def _append(folder: Path) -> Figure:
         def append_to_file() -> None:
             now = clock.now()
             line = {"boot": now.boot, "mono": now.mono, "wall": now.wall, "kind": "task_reported", "body": BODY}
-            file.write(json.dumps({"op_id": _op_id(), "run": "demo", "agent": "writer", **line}).encode() + b"\n")
+            file.write(json.dumps({"op_id": operation_id(), "run": "demo", "agent": "writer", **line}).encode() + b"\n")
             os.fdatasync(file.fileno())
 
         for _ in range(ROUNDS):
             for _ in range(ROUND_APPENDS):
-                ledger_ms.append(_timed(lambda: store.run(_record)))
+                ledger_ms.append(_timed(lambda: store.run(record)))
             for _ in range(ROUND_APPENDS):
                 bare_ms.append(_timed(append_to_file))
     return Figure(
@@ -98,7 +157,7 @@ def _saturate(writer: Callable[[str, float], Appends], path: Path) -> Appends:
 
 def _ledger_writer(path: str, start: float) -> Appends:
     with closing(SqliteStore(path, SystemClock())) as store:
-        return _write_until_over(lambda: store.run(_record), start)
+        return _write_until_over(lambda: store.run(record), start)
 
 
 def _bare_writer(path: str, start: float) -> Appends:
@@ -108,7 +167,7 @@ def _bare_writer(path: str, start: float) -> Appends:
 
         def append() -> None:
             connection.execute("BEGIN IMMEDIATE")
-            _record(SqliteTx(connection, path, clock.now()))
+            record(SqliteTx(connection, path, clock.now()))
             connection.execute("COMMIT")
 
         return _write_until_over(append, start)
@@ -124,14 +183,6 @@ def _write_until_over(append: Callable[[], object], start: float) -> Appends:
         except (LedgerLockedError, sqlite3.OperationalError):
             lock_errors += 1
     return Appends(times_ms, lock_errors)
-
-
-def _record(tx: Tx) -> None:
-    tx.append("task_reported", BODY, _op_id(), run="demo", agent="writer")
-
-
-def _op_id() -> str:
-    return os.urandom(8).hex()
 
 
 def _timed(fn: Callable[[], object]) -> float:

@@ -9,6 +9,7 @@ from contract.parts.documents import DocumentContract
 from contract.parts.events import EventContract
 from contract.parts.leases import LeaseContract
 from contract.parts.model import ModelContract
+from contract.parts.overlaps import OverlapContract
 from contract.parts.processes import ProcessContract
 from contract.parts.queues import QueueContract
 from contract.parts.transactions import TransactionContract
@@ -22,5 +23,6 @@ class LedgerContract(
     QueueContract,
     ModelContract,
     ProcessContract,
+    OverlapContract,
 ):
     """All of it."""

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("For operators", "look at an agent's terminal, or a crew member's live log"),
     "kill": ("For operators", "end a run, or one incarnation of an agent"),
     "spec": ("For operators", "check, explain or describe a pipeline file"),
+    "ledger": ("For operators", "look at the ledger, check it, move it, copy it, archive old events"),
     "doctor": ("For operators", "check this machine, with a fix for each finding"),
     "demo": ("For operators", "run two pipelines, break four things, and see each mended"),
     "version": ("For operators", "print the version"),

@@ -10,17 +10,18 @@ __all__ = ["open_store"]
 POSTGRES = ("postgresql", "postgres")
 
 
-def open_store(url_or_path: str, clock: Clock, *, host: str = "", bells: str = "") -> Store:
+def open_store(url_or_path: str, clock: Clock, *, host: str = "", bells: str = "", maintenance: bool = False) -> Store:
     """Opens the ledger at a path, at `sqlite:///PATH` or at `postgresql://…`, and creates it where there is none.
 
-    `host` and `bells` are for a ledger that several hosts may share; see `PostgresStore`.
+    `host` and `bells` are for a ledger that several hosts may share; see `PostgresStore`. For `maintenance`, a ledger
+    that was moved elsewhere is opened too, and answers may take their time.
     """
     scheme, separator, rest = url_or_path.partition("://")
     if separator and scheme in POSTGRES:
         # Imported only where it is used: most fleets are on one machine.
         from dogwatch.ledger.postgres import PostgresStore
 
-        return PostgresStore(url_or_path, clock, host=host, bells=bells)
+        return PostgresStore(url_or_path, clock, host=host, bells=bells, maintenance=maintenance)
     from dogwatch.ledger.sqlite import SqliteStore
 
     if not separator:
@@ -34,4 +35,4 @@ def open_store(url_or_path: str, clock: Clock, *, host: str = "", bells: str = "
         )
     if not path:
         raise UsageError("the ledger's path is empty", hint="give a path, or sqlite:///PATH")
-    return SqliteStore(path, clock)
+    return SqliteStore(path, clock, maintenance=maintenance)

@@ -159,5 +159,14 @@ class Store(Protocol):
         after the store's own, lest a loop that writes wakes itself for ever, nor after mere renewals.
         `wait(0)` empties it."""
 
+    def integrity(self) -> Sequence[str]:
+        """What the engine finds wrong with its own files, one line each."""
+
+    def measures(self) -> Mapping[str, str | int]:
+        """What the engine says of itself: `engine`, `bytes`, and more of its own."""
+
+    def shrink(self) -> None:
+        """Gives back the space of what was removed."""
+
     def close(self) -> None:
         """Lets go of everything. Closing twice is no error."""

@@ -7,16 +7,17 @@ import os
 import random
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from dogwatch.errors import LedgerError, UsageError
+from dogwatch.errors import LedgerError
 from dogwatch.ledger import postgres_errors
 from dogwatch.ledger.api import Clock, Event, Reader, Tx
 from dogwatch.ledger.doorbell import Doorbell
-from dogwatch.ledger.postgres_schema import RING, bring_up_to_date
+from dogwatch.ledger.postgres_schema import MEASURES, RING, bring_up_to_date
 from dogwatch.ledger.postgres_session import CHANNEL, SERVER_VERSION_MIN, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.postgres_tx import READING, WRITING, PostgresTx, settings
+from dogwatch.ledger.refusals import refuse_moved
 
 T = TypeVar("T")
 
@@ -26,11 +27,17 @@ AWAY_S = 3.0
 """How long a lost server is looked for before that is an error."""
 ANSWER_S = 5.0
 """How long a server may take for an answer."""
+MAINTENANCE_S = 600.0
 PAUSE_S_MAX = 0.2
 RING_S = 0.1
 POLL_S = 1.0
 POLL_POOLED_S = 0.25
 HELD_BACK_S = 0.1
+WITNESS = (
+    "SELECT 1 FROM dogwatch.events WHERE pos = ? + (SELECT value::bigint FROM dogwatch.facts WHERE name = 'offset')"
+    " AND op_id = ? AND kind = ? AND boot = ? AND mono = ? AND body = ?"
+)
+MOVED = "SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmax(now)::text FROM pg_current_snapshot() AS now"
 
 
 class PostgresStore:
@@ -50,18 +57,14 @@ class PostgresStore:
         bells: str = "",
         answer_s: float = ANSWER_S,
         away_s: float = AWAY_S,
+        maintenance: bool = False,
     ) -> None:
-        try:
-            self._name = postgres_errors.shown(url)
-        except Exception as error:
-            message = str(error).strip().partition("\n")[0]
-            raise UsageError(
-                f"the ledger's address cannot be read: {message}", hint="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-            ) from None
+        self._name = postgres_errors.shown(url)
         self._url = url
         self._clock = clock
         self._host = host
-        self._answer_s = answer_s
+        self._answer_s = MAINTENANCE_S if maintenance else answer_s
+        self._maintenance = maintenance
         self._away_s = away_s
         self._id = os.urandom(6).hex()
         self._bell = Doorbell(bells) if bells else None
@@ -69,9 +72,10 @@ class PostgresStore:
         self._ears = select.epoll()
         self._is_listening = False
         self._is_busy = False
+        self._is_open = False
         self._ring_due: float | None = None
         self._rung = 0.0
-        self._seen = 0
+        self._seen: Sequence[object] = ()
         self._stuck_at = 0
         self._session: Session | None = None
         try:
@@ -85,6 +89,14 @@ class PostgresStore:
 
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
+        self._refuse_nested()
+        try:
+            self._is_busy = True
+            return self._run(fn)
+        finally:
+            self._is_busy = False
+
+    def _run(self, fn: Callable[[Tx], T]) -> T:
         guessing = True
         busy_until = time.monotonic() + BUSY_S
         away_until = 0.0
@@ -95,8 +107,8 @@ class PostgresStore:
                 result = fn(tx)
                 tx.commit()
                 break
-            except BaseException:
-                cause = tx.cause
+            except BaseException as error:
+                cause = tx.settle() if isinstance(error, Exception) else tx.cause
                 if cause is None:
                     raise
                 if isinstance(cause, ConnectionLostError):
@@ -174,6 +186,34 @@ class PostgresStore:
         self._listen()
         return self._ears.fileno()
 
+    def integrity(self) -> Sequence[str]:
+        """What the server can say is wrong with the tables: that events may be lost when it crashes."""
+        off = "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"
+        lax = self._read(lambda tx: tx.rows(off))
+        return [f"the server runs with {name} = off: a crash of its machine can damage the ledger" for (name,) in lax]
+
+    def measures(self) -> Mapping[str, str | int]:
+        """What the engine says of itself."""
+        version, size, standbys, oldest_s, server = self._read(lambda tx: tx.rows(MEASURES))[0]
+        return {
+            "engine": f"PostgreSQL {version.split()[0]}",
+            "bytes": size,
+            "synchronous_standbys": standbys,
+            "oldest_transaction_s": oldest_s,
+            "clock_offset_ms": round((server - self._clock.now().wall) * 1000),
+            "pooled": "yes" if self._session is not None and self._session.pooled else "no",
+        }
+
+    def shrink(self) -> None:
+        """Makes the space of removed rows usable again; the server also does so by itself, later."""
+        try:
+            self._connected().ask("VACUUM dogwatch.events")
+        except ServerError as error:
+            raise postgres_errors.translate(error, self._name) from error
+        except ConnectionLostError as error:
+            self._drop()
+            raise postgres_errors.away(self._name, str(error)) from error
+
     def close(self) -> None:
         """Lets go of everything. Closing twice is no error."""
         if self._session is not None and self._ring_due is not None:
@@ -188,23 +228,42 @@ class PostgresStore:
             os.close(self._inner_bell)
 
     def _begin(self, statement: str, *, guessing: bool = False) -> PostgresTx:
+        if self._is_open:
+            # The one before was interrupted before it could be undone: nothing may be added to it.
+            self._drop()
+        session = self._connected()
+        self._ring_if_due()
+        self._is_open = True
+        return PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
+
+    def _end(self, tx: PostgresTx) -> None:
+        try:
+            tx.end()
+            self._settle()
+        except ConnectionLostError:
+            self._drop()
+        self._is_open = False
+
+    def _refuse_nested(self) -> None:
         if self._is_busy:
             raise LedgerError(
                 "a transaction of this store is open already", hint="use the one that the function was given"
             )
-        session = self._connected()
-        self._ring_if_due()
-        self._is_busy = True
-        return PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
 
-    def _end(self, tx: PostgresTx) -> None:
-        self._is_busy = False
-        try:
-            tx.end()
-        except ConnectionLostError:
-            self._drop()
+    def _settle(self) -> None:
+        """Takes what the server still has to say to this store: it would make the doorbell readable."""
+        if self._is_listening and self._session is not None:
+            self._session.settle()
 
     def _read(self, fn: Callable[[PostgresTx], T]) -> T:
+        self._refuse_nested()
+        try:
+            self._is_busy = True
+            return self._read_again(fn)
+        finally:
+            self._is_busy = False
+
+    def _read_again(self, fn: Callable[[PostgresTx], T]) -> T:
         away_until = 0.0
         while True:
             tx = self._begin(READING)
@@ -240,8 +299,10 @@ class PostgresStore:
             if session.version < SERVER_VERSION_MIN:
                 raise postgres_errors.too_old(self._name, session.version)
             facts = bring_up_to_date(session, self._name)
-            if "sealed" in facts:
-                raise postgres_errors.sealed(self._name, facts["sealed"])
+            if not self._maintenance:
+                refuse_moved(self._name, facts)
+            if self._maintenance:
+                session.settings |= {"idle_in_transaction_session_timeout": "0", "lock_timeout": "60s"}
             if not session.pooled:
                 session.ask(settings(session, of_transaction=False))
                 if self._is_listening:
@@ -262,29 +323,38 @@ class PostgresStore:
         session, self._session = self._session, None
         if session is not None:
             if self._is_listening:
+                # A connection that was lost is closed already, and the kernel has forgotten it by itself.
                 with contextlib.suppress(OSError, ValueError):
                     self._ears.unregister(session.fileno())
             session.close()
 
     def _was_committed(self, tx: PostgresTx, said: str, until: float) -> bool:
-        """What became of a transaction whose commit was sent and not answered."""
-        pause_s = 0.02
-        while tx.transaction:
+        """What became of a transaction whose commit was sent and not answered.
+
+        A server that crashes gives the ids of transactions that it has lost to others. So an id that was committed may
+        be somebody else's, and only an event of the transaction proves it.
+        """
+        if tx.transaction == 0:
+            return False  # It has written nothing, and may be made again.
+        while tx.transaction is not None:
             try:
                 session = self._connected()
-                status = session.ask("SELECT pg_xact_status(?::text::xid8)", (str(tx.transaction),))[0][0]
+                ((status,),) = session.ask("SELECT pg_xact_status(?::text::xid8)", (str(tx.transaction),))
+                if status == "aborted":
+                    return False
+                if status == "committed" and tx.witness is not None:
+                    return bool(session.ask(WITNESS, (tx.transaction, *tx.witness)))
+                if status != "in progress":
+                    break
             except ServerError:
                 return False  # This server has never come that far.
             except ConnectionLostError:
                 self._drop()
-                status = "unknown"
             except LedgerError as error:
                 raise postgres_errors.in_doubt(self._name, said) from error
-            if status in ("committed", "aborted"):
-                return bool(status == "committed")
             if time.monotonic() >= until:
                 break
-            time.sleep(pause_s)
+            time.sleep(0.02)
         raise postgres_errors.in_doubt(self._name, said)
 
     def _listen(self) -> None:
@@ -300,6 +370,8 @@ class PostgresStore:
                 if not self._session.pooled:
                     self._session.ask(f"LISTEN {CHANNEL}")
                 self._ears.register(self._session.fileno(), select.EPOLLIN)
+                return
+            self._drop()
 
     def _hear(self) -> bool:
         """Whether somebody else has rung, here or through the server, or the connection was lost or found again."""
@@ -330,15 +402,16 @@ class PostgresStore:
 
         try:
             self._session.post(RING, (self._id,), answer)
+            self._settle()
         except ConnectionLostError:
             self._drop()
 
     def _has_moved(self) -> bool:
-        """Whether anybody has written anything on the server since the last look."""
+        """Whether anybody has written on the server since the last look, or has ended what held others back."""
         before = self._seen
         try:
             session = self._connected()
-            (self._seen,) = session.ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")[0]
+            self._seen = session.ask(MOVED)[0]
         except ConnectionLostError:
             self._drop()
             return True

@@ -11,11 +11,12 @@ from dogwatch.errors import (
     LedgerFullError,
     LedgerLockedError,
     LedgerReadOnlyError,
-    LedgerSealedError,
-    LedgerTooNewError,
+    UsageError,
 )
+from dogwatch.ledger import refusals
 from dogwatch.ledger.postgres_session import ServerError
 
+ADDRESS = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 SEALED = "DW001"
 """Raised by the triggers of a ledger that was moved."""
 _AGAIN = ("40001", "40P01")
@@ -28,8 +29,20 @@ def is_busy(error: ServerError) -> bool:
 
 
 def shown(url: str) -> str:
-    """The ledger's address without its password."""
-    known = conninfo.conninfo_to_dict(url)
+    """The ledger's address without its password; UsageError, which does not show it either, where it is none."""
+    before, _, behind = url.partition("?")[0].partition("://")[2].partition("/")
+    try:
+        known = conninfo.conninfo_to_dict(url)
+    except Exception as error:
+        # What libpq quotes may be the password, or hold it.
+        said = str(error).partition('"')[0].strip(" :\n")
+        raise UsageError(f"the ledger's address cannot be read: {said}", hint=ADDRESS) from None
+    if before.count("@") > 1 or "@" in behind or "\0" in url:
+        # Read as it stands, a part of the password would be the host, and shown.
+        raise UsageError(
+            "the ledger's address cannot be read: there is an @, a / or a NUL too many in it",
+            hint=f"{ADDRESS}, with %40 for an @ and %2F for a / in the password",
+        )
     user = f"{known['user']}@" if known.get("user") else ""
     port = f":{known['port']}" if known.get("port") else ""
     return f"postgresql://{user}{known.get('host') or ''}{port}/{known.get('dbname') or ''}"
@@ -39,14 +52,15 @@ def translate(error: ServerError, name: str) -> LedgerError:
     """The error of ours for a server's refusal."""
     state, said = error.state, str(error)
     if state == SEALED:
-        return sealed(name, said)
+        return refusals.sealed(name, said)
     if state in _DAMAGED:
         return corrupt(name, said)
     if state in (*_AGAIN, "55P03"):
         return locked(name)
-    if state == "25006":
+    # On a standby, a serializable transaction is refused as such, before anything is written in it.
+    if state in ("25006", "0A000"):
         return LedgerReadOnlyError(
-            f"the ledger {name} is on a server that takes no writes",
+            f"the ledger {name} is on a server that takes no writes ({said})",
             hint="name all servers in the address and add target_session_attrs=read-write",
         )
     if state in ("53100", "53200"):
@@ -95,21 +109,6 @@ def locked(name: str) -> LedgerLockedError:
     return LedgerLockedError(
         f"other transactions have kept the ledger {name} busy for too long",
         hint="SELECT * FROM pg_stat_activity on the server shows who holds what; then try again",
-    )
-
-
-def sealed(name: str, where: str) -> LedgerSealedError:
-    """The ledger was moved."""
-    return LedgerSealedError(
-        f"the ledger {name} was moved to {where}", hint=f"nothing was changed; set DOGWATCH_LEDGER to {where}"
-    )
-
-
-def too_new(name: str, version: int, known: int) -> LedgerTooNewError:
-    """A newer dogwatch has written this ledger."""
-    return LedgerTooNewError(
-        f"the ledger {name} has version {version}, and this dogwatch knows versions up to {known}",
-        hint="nothing was changed; upgrade dogwatch, or set DOGWATCH_LEDGER to another database",
     )
 
 

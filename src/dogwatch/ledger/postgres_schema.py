@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dogwatch.ledger.migrations import VERSION
-from dogwatch.ledger.postgres_errors import SEALED, too_new
+from dogwatch.ledger.postgres_errors import SEALED
 from dogwatch.ledger.postgres_session import CHANNEL, ServerError, Session
+from dogwatch.ledger.refusals import too_new
 
 XID = "pg_current_xact_id()::text::bigint"
 _LOCK = 0x44475748
@@ -80,7 +81,11 @@ STEPS: dict[int, tuple[str, ...]] = {
         "CREATE INDEX archive_kinds ON dogwatch.archive_index (kind, n)",
         'CREATE TABLE dogwatch.archived_op_ids (op_id text COLLATE "C" PRIMARY KEY)',
         # When somebody last rang for all: lost in a crash, and nothing is lost with it.
-        "CREATE UNLOGGED TABLE dogwatch.bell (rung timestamptz NOT NULL) WITH (fillfactor = 10)",
+        """
+        CREATE UNLOGGED TABLE dogwatch.bell (
+            one boolean PRIMARY KEY DEFAULT TRUE CHECK (one), rung timestamptz NOT NULL
+        ) WITH (fillfactor = 10)
+        """,
         f"""
         CREATE FUNCTION dogwatch.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
@@ -90,13 +95,24 @@ STEPS: dict[int, tuple[str, ...]] = {
     ),
 }
 
+MEASURES = """
+    SELECT current_setting('server_version'),
+        (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = 'dogwatch' AND c.relkind = 'r'),
+        (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+        (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)), 0)::bigint FROM pg_stat_activity
+            WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()),
+        extract(epoch FROM clock_timestamp())::float8
+"""
+
 RING = f"""
     WITH due AS (
         SELECT ctid FROM dogwatch.bell WHERE rung < clock_timestamp() - interval '50 ms' FOR UPDATE SKIP LOCKED
     ), rung AS (
         UPDATE dogwatch.bell SET rung = clock_timestamp() WHERE ctid IN (SELECT ctid FROM due) RETURNING 1
     ), first AS (
-        INSERT INTO dogwatch.bell SELECT clock_timestamp() WHERE NOT EXISTS (SELECT 1 FROM dogwatch.bell) RETURNING 1
+        INSERT INTO dogwatch.bell (rung) SELECT clock_timestamp() WHERE NOT EXISTS (SELECT 1 FROM dogwatch.bell)
+        ON CONFLICT DO NOTHING RETURNING 1
     )
     SELECT pg_notify('{CHANNEL}', ?)::text FROM (SELECT 1 FROM rung UNION ALL SELECT 1 FROM first) AS any_of
 """
@@ -163,7 +179,8 @@ def _move_positions(session: Session) -> None:
 
 
 def _in_transaction(session: Session, fn: Callable[[], None]) -> None:
-    session.ask("BEGIN")
+    # Each statement sees what was committed before it, whatever the server's own settings say.
+    session.ask("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
     try:
         fn()
         session.ask("COMMIT")

@@ -7,16 +7,17 @@ partition, a stopped process) must become an error, where a plain call would wai
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import select
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import psycopg
 from psycopg import conninfo, pq
 
+from dogwatch.errors import UsageError
 from dogwatch.ledger.sql_reader import Row
 
 CONNECT_S = 5
@@ -49,12 +50,17 @@ class Session:
     """Statements and their results, in order. `later` adds to the batch, `ask` sends it and waits for the answers."""
 
     def __init__(self, url: str, answer_s: float) -> None:
-        defaults = {"connect_timeout": CONNECT_S, "application_name": "dogwatch", "client_encoding": "utf8"}
+        defaults = {"connect_timeout": CONNECT_S, "application_name": "dogwatch"}
         try:
-            given = conninfo.conninfo_to_dict(url)
-            self._connection = psycopg.connect(**{**KEEPALIVES, **defaults, **given}, autocommit=True)  # type: ignore[arg-type]
+            given = {**defaults, **conninfo.conninfo_to_dict(url), "client_encoding": "utf8"}
+            self._connection = psycopg.connect(**{**KEEPALIVES, **given}, autocommit=True)  # type: ignore[arg-type]
         except psycopg.OperationalError as error:
-            raise ConnectionLostError(_first_line(str(error))) from error
+            raise ConnectionLostError(_in_one_line(str(error))) from error
+        except (psycopg.Error, ValueError) as error:
+            # A setting that not even libpq could make anything of.
+            raise UsageError(
+                f"the ledger's address cannot be used: {_first_line(str(error))}", hint="correct DOGWATCH_LEDGER"
+            ) from error
         self._wire = self._connection.pgconn
         self._answer_s = answer_s
         self._poll = select.poll()
@@ -80,23 +86,19 @@ class Session:
             self.close()
             raise
         self.version: int = version
-        self.is_lax: bool = commits == "off"
-        """Whether this server would acknowledge what it has not written yet, unless told otherwise."""
+        # A server that would acknowledge what it has not written yet is told otherwise.
+        self.settings = {"synchronous_commit": "on"} if commits == "off" else {}
         self.pooled = pid != self._wire.backend_pid
 
     def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Adds a statement to the batch. `answer` is called with its rows once they are there."""
-        if self._is_torn:
-            raise ConnectionLostError("it was interrupted in the middle of an answer")
         parameters = [_encoded(value) for value in values]
-        try:
+        with self._whole():
             if self.pooled:
                 self._wire.send_query_params(numbered(statement), parameters)
             else:
                 self._wire.send_query_prepared(self._name(statement), parameters)
-        except psycopg.Error as error:
-            raise ConnectionLostError(self._complaint()) from error
-        self._sent.append((answer, None))
+            self._sent.append((answer, None))
 
     def ask(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Row]:
         """The rows that a statement returns, after all those of the batch."""
@@ -107,7 +109,8 @@ class Session:
 
     def flush_before_more(self) -> None:
         """Makes the server send all answers so far before it begins with what is added now."""
-        self._wire.send_flush_request()
+        with self._whole():
+            self._wire.send_flush_request()
 
     def finish(self) -> None:
         """Sends the batch and takes all answers; ServerError for the first statement that was refused."""
@@ -127,8 +130,15 @@ class Session:
         self._send()
 
     def fileno(self) -> int:
-        """The socket, readable when something has come that nobody asked for."""
-        return self._wire.socket
+        """The socket, readable when something has come that nobody asked for; -1 when it is closed."""
+        try:
+            return self._wire.socket
+        except psycopg.Error:
+            return -1
+
+    def settle(self) -> None:
+        """Takes the answers to all that was posted."""
+        self._take_posted()
 
     def listen(self) -> None:
         """Takes whatever has come meanwhile; notifications go to `heard`."""
@@ -141,23 +151,32 @@ class Session:
 
     def _cut(self) -> None:
         """Ends the batch: what comes after it is done whatever becomes of it."""
-        try:
+        with self._whole():
             self._wire.pipeline_sync()
-        except psycopg.Error as error:
-            raise ConnectionLostError(self._complaint()) from error
-        self._posted.append(self._sent)
-        self._sent = []
+            self._posted.append(self._sent)
+            self._sent = []
 
     def _take_posted(self) -> ServerError | None:
         """All answers that are due; the refusal of the last batch, if it was refused."""
-        batches, self._posted = self._posted, []
-        deadline = time.monotonic() + self._answer_s
         refused: ServerError | None = None
-        self._is_torn = True
-        for batch in batches:
-            refused = self._take(batch, deadline)
-        self._is_torn = False
+        with self._whole():
+            batches, self._posted = self._posted, []
+            for batch in batches:
+                refused = self._take(batch)
         return refused
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is sent and what is expected must not fall apart, or answers would go to the wrong questions: who was
+        broken off in the middle, be it by Ctrl-C, leaves a connection that is as good as lost."""
+        if self._is_torn:
+            raise ConnectionLostError("it was interrupted in the middle of an answer")
+        self._is_torn = True
+        try:
+            yield
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+        self._is_torn = False
 
     def _name(self, statement: str) -> bytes:
         """The name under which the statement is prepared, in this very batch where it is new."""
@@ -169,11 +188,11 @@ class Session:
             self._sent.append((None, statement))
         return name
 
-    def _take(self, batch: Batch, deadline: float) -> ServerError | None:
+    def _take(self, batch: Batch) -> ServerError | None:
         """The answers to one batch; the first refusal, if any."""
         refused: ServerError | None = None
         for answer, prepared in batch:
-            result = self._result(deadline)
+            result = self._result()
             if result is None:
                 raise ConnectionLostError("the server's answer ended too early")
             status = result.status
@@ -185,8 +204,8 @@ class Session:
                     self._prepared.pop(prepared, None)
                 if status == pq.ExecStatus.FATAL_ERROR:
                     refused = refused or self._refusal(result)
-            self._result(deadline)
-        self._result(deadline)
+            self._result()
+        self._result()
         return refused
 
     def _refusal(self, result: pq.abc.PGresult) -> ServerError:
@@ -199,11 +218,11 @@ class Session:
             raise ConnectionLostError(_first_line(message))
         return ServerError(state, message, constraint)
 
-    def _result(self, deadline: float) -> pq.abc.PGresult | None:
+    def _result(self) -> pq.abc.PGresult | None:
         self._send()
         while self._wire.is_busy():
-            left = deadline - time.monotonic()
-            if left <= 0 or not self._poll.poll(left * 1000):
+            # For each piece anew: a large transaction may take its time, and a hung server sends nothing at all.
+            if not self._poll.poll(self._answer_s * 1000):
                 raise ConnectionLostError(f"no answer from the server within {self._answer_s:g} s")
             self._consume()
         result = self._wire.get_result()
@@ -214,12 +233,10 @@ class Session:
     def _send(self) -> None:
         """Hands everything to the kernel, and takes what the server says meanwhile, lest both wait for the other."""
         try:
-            deadline = time.monotonic() + self._answer_s
             while self._wire.flush():
                 poll = select.poll()
                 poll.register(self._wire.socket, select.POLLIN | select.POLLOUT)
-                left = deadline - time.monotonic()
-                if left <= 0 or not poll.poll(left * 1000):
+                if not poll.poll(self._answer_s * 1000):
                     raise ConnectionLostError(f"the server has taken nothing for {self._answer_s:g} s")
                 self._consume()
         except psycopg.Error as error:
@@ -247,7 +264,12 @@ def numbered(statement: str) -> bytes:
 def _encoded(value: Any) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value if value is None else b"\\x" + value.hex().encode()
-    return (value if isinstance(value, str) else repr(value)).encode()
+    if not isinstance(value, str):
+        return repr(value).encode()
+    # libpq would read it only up to the NUL, and take one name for another.
+    if "\0" in value:
+        raise UsageError(f"a name holds a NUL character: {value!r}")
+    return value.encode()
 
 
 _INTEGER, _FLOAT, _BOOLEAN, _BYTES = (20, 21, 23, 26), (700, 701, 1700), 16, 17
@@ -272,6 +294,11 @@ def _rows(result: pq.abc.PGresult) -> Sequence[Row]:
         tuple(None if (cell := value(row, column)) is None else decode(cell) for column, decode in columns)
         for row in range(result.ntuples)
     ]
+
+
+def _in_one_line(text: str) -> str:
+    """What became of each host of an address."""
+    return "; ".join(line[2:] for line in text.splitlines() if line.startswith("- ")) or _first_line(text)
 
 
 def _first_line(text: str) -> str:

@@ -8,14 +8,18 @@ wrong; then the function is run again, without guessing.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
+from dogwatch.ledger.api import Json, Lease
+from dogwatch.ledger.bodies import dump, seconds
 from dogwatch.ledger.postgres_errors import away, corrupt, translate
 from dogwatch.ledger.postgres_session import Answer, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.sql_reader import Dialect, Position, Request, Row
-from dogwatch.ledger.sql_tx import SqlTx
+from dogwatch.ledger.sql_tx import SqlTx, columns
 from dogwatch.model.moment import Moment
 
 HORIZON = (
@@ -33,6 +37,9 @@ SETTINGS = {
     # A process that was stopped in the middle must not hold up all others.
     "idle_in_transaction_session_timeout": "10s",
     "lock_timeout": "4s",
+    # How numbers and archives are written, whatever the server's own settings say.
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
 }
 LAST_SEQ = 10**18 - 1
 _WRONG_GUESS = ("23505", "23502")
@@ -46,22 +53,26 @@ class PostgresTx(SqlTx):
         pos="pos",
         order=("pos", "seq"),
         told=f"pos < {HORIZON}",
+        seal=("CREATE TRIGGER sealed BEFORE INSERT OR UPDATE OR DELETE ON {table} EXECUTE FUNCTION refuse()",),
+        unseal=("DROP TRIGGER sealed ON {table}",),
         skip_locked="FOR UPDATE SKIP LOCKED",
     )
 
     def __init__(self, session: Session, name: str, now: Moment, host: str, begin: str, *, guessing: bool) -> None:
         super().__init__(now, host)
         self.cause: ServerError | ConnectionLostError | None = None
-        self.transaction = 0
-        """The id that the server gave to this transaction, once that is known."""
+        self.transaction: int | None = None
+        """The id that the server gave to this transaction, once that is known; 0 where it needed none."""
+        self.witness: Sequence[Any] | None = None
+        """An event of this transaction, which is there if and only if it was committed."""
         self.committing = False
         self._session = session
         self._name = name
         self._begin = begin
         self._begun = False
-        self._written = False
         self._guessing = guessing
         self._guessed = False
+        self._horizon = 0
 
     @property
     def guessed_wrong(self) -> bool:
@@ -79,6 +90,13 @@ class PostgresTx(SqlTx):
             self._add(statement, values, lambda rows: found.append(list(rows)))
         self._finish()
         return found
+
+    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+        """Records an event; False where its `op_id` was used before."""
+        appended = super().append(kind, body, op_id, run=run, agent=agent)
+        if appended:
+            self.witness = (op_id, kind, self.now.boot, self.now.mono, dump(body))
+        return appended
 
     def change(self, statement: str, values: Sequence[Any] = (), *, news: bool = True) -> int:
         """How many rows the statement changed."""
@@ -100,6 +118,25 @@ class PostgresTx(SqlTx):
         self._guessed = self.news = True
         self._write(statement, values)
 
+    def renew(self, lease: Lease, ttl_s: float) -> Lease:
+        """The lease with a new end."""
+        if not self._guessing:
+            return super().renew(lease, ttl_s)
+        expires = self.now.plus(seconds(ttl_s, "a lease's time"))
+        place = (lease.name, lease.slot)
+        standing, values = self._standing(lease)
+        # A grant that no longer stands leaves the lease without a holder, which no lease may be.
+        names = "renewed_boot, renewed_mono, renewed_wall, expires_boot, expires_mono, expires_wall, host"
+        self._guessed = True
+        self._write(
+            f"INSERT INTO leases (name, slot, holder, fence, {names}, expires_server) VALUES (?, ?,"
+            f" CASE WHEN EXISTS (SELECT 1 FROM leases WHERE {standing}) THEN ? END,"
+            f" ?, ?, ?, ?, ?, ?, ?, ?, {self.dialect.now} + ?) ON CONFLICT (name, slot) DO UPDATE SET "
+            + ", ".join(f"{column} = excluded.{column}" for column in [*names.split(", "), "expires_server"]),
+            (*place, *values, lease.holder, lease.fence, *columns(self.now), *columns(expires), self._host, ttl_s),
+        )
+        return dataclasses.replace(lease, renewed=self.now, expires=expires)
+
     def commit(self) -> None:
         """Sends what is left and commits."""
         if self.spoiled is not None:
@@ -108,13 +145,21 @@ class PostgresTx(SqlTx):
             return
         # The transaction's id must be here before the commit begins: should the connection break in the middle of it,
         # the server can be asked what became of it.
-        if not self._written:
+        if not self.transaction and not self._guessed:
             self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
         self._session.flush_before_more()
         self._add("COMMIT", ())
         self.committing = True
         self._finish()
         self._begun = self.committing = False
+
+    def settle(self) -> ServerError | ConnectionLostError | None:
+        """What has spoiled the transaction, also where that comes to light only now: who was given a guess for an
+        answer may have failed because of it."""
+        if self._guessed and self.spoiled is None:
+            with contextlib.suppress(LedgerError):
+                self._finish()
+        return self.cause
 
     def end(self) -> None:
         """Nothing more goes through this; what it had open is undone, without waiting."""
@@ -127,8 +172,9 @@ class PostgresTx(SqlTx):
         return corrupt(self._name, detail)
 
     def horizon(self) -> int:
-        """The first position that readers do not go to yet."""
-        return int(self.rows(f"SELECT {HORIZON}")[0][0])
+        """The first position that readers do not go to yet; it stays the same within a transaction."""
+        self._horizon = self._horizon or int(self.rows(f"SELECT {HORIZON}")[0][0])
+        return self._horizon
 
     def is_held_back(self) -> bool:
         """Whether there are events that cannot be told yet."""
@@ -149,6 +195,10 @@ class PostgresTx(SqlTx):
     def _behind(self, position: Position) -> tuple[str, tuple[int, ...]]:
         return f"(pos, seq) > (?, ?) AND pos < {HORIZON}", position
 
+    def upto(self, position: Position) -> tuple[str, Sequence[int]]:
+        """The condition for all events that are not archived, up to a position."""
+        return "(pos, seq) <= (?, ?)", position
+
     def _cursor(self, row: Row) -> str:
         """The event's own place; where others may still come before it, the last place where none can."""
         pos, seq = (row[0], row[1]) if row[-1] else (self.horizon() - 1, LAST_SEQ)
@@ -160,7 +210,6 @@ class PostgresTx(SqlTx):
             if answer is not None:
                 answer(rows)
 
-        self._written = True
         self._add(f"{statement} RETURNING pg_current_xact_id()::text::bigint", values, take)
 
     def _note(self, rows: Sequence[Row]) -> None:
@@ -198,6 +247,6 @@ class PostgresTx(SqlTx):
 
 def settings(session: Session, *, of_transaction: bool) -> str:
     """The statement that makes the session's settings, for the present transaction or for good."""
-    wanted = {**SETTINGS, **({"synchronous_commit": "on"} if session.is_lax else {})}
+    wanted = {**SETTINGS, **session.settings}
     calls = [f"set_config('{name}', '{value}', {str(of_transaction).lower()})" for name, value in wanted.items()]
     return f"SELECT {', '.join(calls)}"

@@ -38,6 +38,9 @@ class Dialect:
     """The columns that put events into the order of the commits; a cursor has one part for each."""
     told: str
     """Whether no event can come before this one any more."""
+    seal: tuple[str, ...]
+    """The statements after which a table takes no changes, whoever makes them."""
+    unseal: tuple[str, ...]
     skip_locked: str = ""
 
 
@@ -109,6 +112,14 @@ class SqlReader(ABC):
             position = (last_pos, last_seq)
             parts = self.rows(*self._parts_after(position, run))
         return self._events([*archived, *live][:limit])
+
+    def event_rows(self) -> str:
+        """The statement for all events that are not archived, as they are archived, in the order of the commits."""
+        return f"{self._event()} ORDER BY {', '.join(self.dialect.order)}"
+
+    def upto(self, position: Position) -> tuple[str, Sequence[int]]:
+        """The condition for all events that are not archived, up to a position."""
+        return "seq <= ?", (position[1],)
 
     def batch(self, *requests: Request) -> list[list[Row]]:
         """What several statements return; an engine may ask for all of them at once."""

@@ -19,6 +19,8 @@ class SqlTx(SqlReader):
     """All of it or nothing. The caller has begun it, and commits it. `news` is whether anybody needs to hear of it."""
 
     news = False
+    _fresh: Item | None = None
+    """What was claimed last in this very transaction: its claim needs no looking at."""
 
     def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
         """Records an event; False where its `op_id` was used before."""
@@ -157,7 +159,9 @@ class SqlTx(SqlReader):
         while rows := self.rows(statement, (*values, *self._here())):
             if rows[0][0] == "open":
                 self.news = True
-                return dataclasses.replace(self.values(self._to_item, [rows[0][1:]])[0], expires=expires)
+                item = self.values(self._to_item, [rows[0][1:]])[0]
+                self._fresh = dataclasses.replace(item, expires=expires)
+                return self._fresh
         return None
 
     def extend(self, item: Item, ttl_s: float) -> Item:
@@ -171,10 +175,15 @@ class SqlTx(SqlReader):
 
     def ack(self, item: Item) -> None:
         """The item is done, for good."""
-        self._change_claimed(item, "state = 'acked'")
+        fresh, self._fresh = self._fresh, None
+        if item == fresh:
+            self.later("UPDATE items SET state = 'acked' WHERE queue = ? AND id = ?", (item.queue, item.id))
+        else:
+            self._change_claimed(item, "state = 'acked'")
 
     def give_back(self, item: Item) -> None:
         """The claimed item is ready again at once."""
+        self._fresh = None
         self._change_claimed(item, "holder = '', claim_boot = NULL, claim_mono = NULL, claim_wall = NULL")
 
     @abstractmethod
@@ -231,8 +240,9 @@ class SqlTx(SqlReader):
     def _change_claimed(self, item: Item, assignments: str, values: Sequence[Any] = (), *, news: bool = True) -> None:
         """Changes an item whose claim still stands; StaleError otherwise."""
         changed = self.change(
-            f"UPDATE items SET {assignments} WHERE queue = ? AND id = ? AND state = 'open' AND holder = ? AND fence = ?"
-            f" AND {self._claim_stands()}",
+            # The state stands inside the condition, lest an engine goes through all open items of the queue.
+            f"UPDATE items SET {assignments} WHERE queue = ? AND id = ? AND holder = ? AND fence = ?"
+            f" AND CASE WHEN state = 'open' THEN {self._claim_stands()} ELSE FALSE END",
             (*values, item.queue, item.id, item.holder, item.fence, *self._here()),
             news=news,
         )

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
@@ -22,6 +22,8 @@ T = TypeVar("T")
 ATTEMPTS_MAX = 5
 QUEUE_WAIT_S_MAX = 2.0
 POLL_S = 0.25
+SHRINK_SHARE = 4
+"""The file is made smaller where more than one in so many of its pages is free."""
 
 
 class SqliteStore:
@@ -31,7 +33,7 @@ class SqliteStore:
     `PATH.lock`, and the doorbells in `PATH.bells/`.
     """
 
-    def __init__(self, path: str, clock: Clock, *, lock_wait_s: float = 30.0) -> None:
+    def __init__(self, path: str, clock: Clock, *, lock_wait_s: float = 30.0, maintenance: bool = False) -> None:
         self._path = os.path.abspath(path)
         self._clock = clock
         self._queue_wait_s = min(QUEUE_WAIT_S_MAX, lock_wait_s)
@@ -40,7 +42,7 @@ class SqliteStore:
         self._damage: LedgerCorruptError | None = None
         self._version_seen = -1
         try:
-            self._connection = open_connection(self._path, self._turn, lock_wait_s)
+            self._connection = open_connection(self._path, self._turn, lock_wait_s, maintenance=maintenance)
         except BaseException:
             self._queue.close()
             raise
@@ -92,11 +94,43 @@ class SqliteStore:
         """The doorbell as a file descriptor for `selectors`."""
         return self._bell.fileno()
 
+    def integrity(self) -> Sequence[str]:
+        """What SQLite finds wrong with its file."""
+        try:
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        return [] if found == ["ok"] else found
+
+    def measures(self) -> Mapping[str, str | int]:
+        """What the engine says of itself."""
+        log = self._path + "-wal"
+        return {
+            "engine": f"SQLite {sqlite3.sqlite_version}",
+            "bytes": os.path.getsize(self._path),
+            "log_bytes": os.path.getsize(log) if os.path.exists(log) else 0,
+            "free_bytes": self._pragma("freelist_count") * self._pragma("page_size"),
+        }
+
+    def shrink(self) -> None:
+        """Gives back what the file does not need any more, where that is worth the while."""
+        if self._pragma("freelist_count") * SHRINK_SHARE > self._pragma("page_count"):
+            with self._turn():
+                try:
+                    self._connection.execute("VACUUM")
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                except sqlite3.Error as error:
+                    raise self._translated(error) from error
+
     def close(self) -> None:
         """Lets go of everything. Closing twice is no error."""
         self._bell.close()
         self._queue.close()
         self._connection.close()
+
+    def _pragma(self, name: str) -> int:
+        value: int = self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+        return value
 
     def _has_moved(self) -> bool:
         """Whether another connection has committed since the last look, or nobody has looked yet."""

@@ -12,12 +12,14 @@ from dogwatch.errors import (
     LedgerFullError,
     LedgerLockedError,
     LedgerReadOnlyError,
-    LedgerTooNewError,
 )
+from dogwatch.ledger import refusals
 
 # Less than this and SQLite cannot add the few pages that any transaction needs.
 FULL_BYTES = 128 * 1024
 
+SEALED = "sealed"
+"""What the triggers of a ledger that was moved say."""
 # Raised by Python's module, which gives no code with it.
 _UNDECODABLE = "Could not decode to UTF-8"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
@@ -43,6 +45,8 @@ def translate(error: sqlite3.Error, path: str) -> LedgerError:
         return LedgerError(
             f"the ledger {path} was moved or deleted while it was open", hint="put it back, then start again"
         )
+    if code == sqlite3.SQLITE_CONSTRAINT and str(error) == SEALED:
+        return refusals.sealed(path, "another place")
     if code in _FORBIDDEN or (code == sqlite3.SQLITE_CANTOPEN and is_read_only(path)):
         return read_only(path)
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
@@ -103,14 +107,6 @@ def full(path: str) -> LedgerFullError:
     return LedgerFullError(
         f"the disk that holds the ledger {path} is full; nothing was written",
         hint=f"make room (`df -h '{os.path.dirname(path) or '.'}'`), then try again: all that was recorded is kept",
-    )
-
-
-def too_new(path: str, version: int, known: int) -> LedgerTooNewError:
-    """A newer dogwatch has written this ledger."""
-    return LedgerTooNewError(
-        f"the ledger {path} has version {version}, and this dogwatch knows versions up to {known}",
-        hint="nothing was changed; upgrade dogwatch, or set DOGWATCH_HOME to another folder",
     )
 
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 
 from dogwatch.ledger import sqlite_errors
 from dogwatch.ledger.migrations import APPLICATION_ID, MIGRATIONS, VERSION
+from dogwatch.ledger.refusals import refuse_moved, too_new
 
 WAL_BYTES_KEPT_MAX = 64 * 1024 * 1024
 UNLOCKED = "mode=ro&immutable=1"
@@ -17,8 +18,11 @@ UNLOCKED = "mode=ro&immutable=1"
 Turn = Callable[[], AbstractContextManager[None]]
 
 
-def open_connection(path: str, turn: Turn, lock_wait_s: float) -> sqlite3.Connection:
-    """A connection to the ledger at `path`, which is created or migrated as needed, in this writer's `turn`."""
+def open_connection(path: str, turn: Turn, lock_wait_s: float, *, maintenance: bool) -> sqlite3.Connection:
+    """A connection to the ledger at `path`, which is created or migrated as needed, in this writer's `turn`.
+
+    One that was moved elsewhere is refused, but for `maintenance`.
+    """
     try:
         if not os.path.exists(path):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -26,7 +30,14 @@ def open_connection(path: str, turn: Turn, lock_wait_s: float) -> sqlite3.Connec
                 if not os.path.exists(path):
                     _create(path)
         _check(path)
-        return _open(path, turn, lock_wait_s)
+        connection = _open(path, turn, lock_wait_s)
+        if not maintenance:
+            try:
+                refuse_moved(path, dict(connection.execute("SELECT name, value FROM facts")))
+            except BaseException:
+                connection.close()
+                raise
+        return connection
     except sqlite3.Error as error:
         raise sqlite_errors.translate(error, path) from error
     except OSError as error:
@@ -122,7 +133,7 @@ def _refuse(path: str, connection: sqlite3.Connection) -> None:
         raise sqlite_errors.foreign(path)
     version = _pragma(connection, "user_version")
     if version > VERSION:
-        raise sqlite_errors.too_new(path, version, VERSION)
+        raise too_new(path, version, VERSION)
 
 
 def _connect(path: str, options: str, lock_wait_s: float) -> sqlite3.Connection:

@@ -9,15 +9,28 @@ from typing import Any
 from dogwatch.errors import LedgerCorruptError
 from dogwatch.ledger.sql_reader import Dialect, Row
 from dogwatch.ledger.sql_tx import SqlTx
-from dogwatch.ledger.sqlite_errors import corrupt, translate
+from dogwatch.ledger.sqlite_errors import SEALED, corrupt, translate
 from dogwatch.model.moment import Moment
+
+_CHANGES = ("INSERT", "UPDATE", "DELETE")
 
 
 class SqliteTx(SqlTx):
     """The SQL of the ledger on a connection of SQLite's."""
 
     # All holders are on this machine, so the shared clock is never asked.
-    dialect = Dialect(now="0", pos="0", order=("seq",), told="TRUE")
+    dialect = Dialect(
+        now="0",
+        pos="0",
+        order=("seq",),
+        told="TRUE",
+        seal=tuple(
+            f"CREATE TRIGGER sealed_{{table}}_{change} BEFORE {change} ON {{table}}"
+            f" BEGIN SELECT RAISE(ABORT, '{SEALED}'); END"
+            for change in _CHANGES
+        ),
+        unseal=tuple(f"DROP TRIGGER sealed_{{table}}_{change}" for change in _CHANGES),
+    )
 
     def __init__(self, connection: sqlite3.Connection, path: str, now: Moment) -> None:
         super().__init__(now, host="")

@@ -1,0 +1,265 @@
+"""The ledger's verbs that change something: migrate, export, import, compact, adopt."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+
+from dogwatch.cli.checks import size
+from dogwatch.cli.framework import the_home
+from dogwatch.cli.ledger_files import checked_file, file_records, new_file, unpacked, write_lines
+from dogwatch.cli.table import note
+from dogwatch.coordination.ledgers import BOUND
+from dogwatch.errors import NotFoundError, RefusedError, UsageError
+from dogwatch.ledger import open_store
+from dogwatch.ledger.api import Store, Tx
+from dogwatch.ledger.compaction import compact_part, old_events
+from dogwatch.ledger.copying import Record, begin, counted, fill, finish, records, verify
+from dogwatch.ledger.facts import facts, seal, sql, unseal
+from dogwatch.ledger.facts import note as note_fact
+from dogwatch.ledger.refusals import MOVING, SEALED, UNFINISHED
+from dogwatch.world.clock import SystemClock
+from dogwatch.world.home import Home
+from dogwatch.world.processes import crew_processes
+
+TELL_S = 0.2
+_TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@contextlib.contextmanager
+def open_for_maintenance(address: str, *, must_exist: bool = True) -> Iterator[tuple[str, Store]]:
+    """The ledger at the address with its name for people; also one that was moved away."""
+    name = address.removeprefix("sqlite:///")
+    if must_exist and not _exists(address):
+        raise NotFoundError(f"there is no ledger {name}", hint="dogwatch run SPEC starts one; or set DOGWATCH_HOME")
+    if "://" in name:
+        from dogwatch.ledger.postgres_errors import shown
+
+        name = shown(address)
+    with contextlib.closing(open_store(address, SystemClock(), maintenance=True)) as ledger:
+        yield name, ledger
+
+
+class Progress:
+    """How far it is, on one line of the terminal, where there is one."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = total
+        self._told = 0.0
+        self._shown = False
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if sys.stderr.isatty() and now - self._told >= TELL_S:
+            self._told, self._shown = now, True
+            share = min(100, 100 * done // max(1, self._total))
+            print(f"\r{self._what}: {done:,} of {self._total:,} ({share} %)\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Takes the line away again."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def migrate(arguments: argparse.Namespace) -> int:
+    """Moves everything; interrupted at any point, the same command goes on."""
+    home = the_home()
+    with open_for_maintenance(home.ledger) as (name, source):
+        known = source.read(facts)
+        if arguments.undo:
+            return _undo(name, source, known, dry_run=arguments.dry_run)
+        _refuse_crew(home)
+        if arguments.dry_run and not _exists(arguments.to):
+            words = _words(source.read(counted))
+            print(f"would move {words} from {name} to a new file {arguments.to}, and seal {name}; nothing was changed")
+            return 0
+        with open_for_maintenance(arguments.to, must_exist=False) as (there, target):
+            _refuse_same(known, target, name, there)
+            counts = source.read(counted)
+            words = _words(counts)
+            whole = begin(target, name, known["id"], checking_only=arguments.dry_run)
+            if arguments.dry_run:
+                print(f"would move {words} from {name} to {there}, and seal {name}; nothing was moved")
+                return 0
+            seal(source, there)
+            if not whole:
+                _copy(source, target, sum(counts.values()))
+            # Only now, when all of it is there and proved: until here, --undo leads back.
+            source.run(lambda tx: note_fact(tx, MOVING, None))
+    print(f"moved {words} from {name} to {there}")
+    note(f"the old ledger is sealed; from now on: export DOGWATCH_LEDGER={there} (with its password, where it has one)")
+    return 0
+
+
+def _exists(address: str) -> bool:
+    """Whether there is a ledger to look at; a server is always asked."""
+    path = address.removeprefix("sqlite:///")
+    return "://" in path or os.path.exists(path)
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
+
+
+def _refuse_same(known: Mapping[str, str], target: Store, name: str, there: str) -> None:
+    if target.read(facts)["id"] == known["id"]:
+        raise RefusedError(f"{there} is the very ledger to be moved", hint="name another place; nothing was changed")
+    if SEALED in known and known[SEALED] != there:
+        raise RefusedError(
+            f"{name} {'is being' if MOVING in known else 'was'} moved to {known[SEALED]}, not to {there}",
+            hint="dogwatch ledger migrate --undo gives up a move that was not finished",
+        )
+    if SEALED in target.read(facts):
+        raise RefusedError(f"{there} was itself moved elsewhere", hint="name an empty database; nothing was changed")
+
+
+def _undo(name: str, source: Store, known: Mapping[str, str], *, dry_run: bool) -> int:
+    if MOVING not in known:
+        hint = "its place is where it was moved to" if SEALED in known else "there is nothing to undo"
+        raise RefusedError(f"no move of {name} is under way", hint=hint)
+    if dry_run:
+        print(f"would give up the move of {name} to {known[SEALED]}, and open it again; nothing was changed")
+        return 0
+    unseal(source)
+    print(f"gave up the move to {known[SEALED]}: {name} may be written again")
+    return 0
+
+
+def _copy(source: Store, target: Store, total: int) -> None:
+    source.read(lambda reader: _fill(target, records(reader), total))
+
+
+def _fill(target: Store, content: Iterator[Record], total: int) -> None:
+    """Writes all of it, reads it back, and only then opens it."""
+    copying = Progress("copying", total)
+    counts, checksum = fill(target, content, copying)
+    copying.end()
+    verifying = Progress("verifying", total)
+    verify(target, counts, checksum, verifying)
+    verifying.end()
+    finish(target)
+
+
+def _refuse_crew(home: Home) -> None:
+    if crew_processes(home.path):
+        raise RefusedError("the crew is at work on this ledger", hint="dogwatch down, then try again, then dogwatch up")
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Writes everything, as of one instant; the crew may be at work meanwhile."""
+    with open_for_maintenance(the_home().ledger) as (name, ledger):
+        counts = ledger.read(counted)
+        words = _words(counts)
+        if arguments.file != "-" and os.path.exists(arguments.file):
+            raise RefusedError(f"{arguments.file} is there already", hint="name a new file; nothing was changed")
+        if arguments.dry_run:
+            print(f"would write {words} of {name} to {arguments.file}")
+            return 0
+        progress = Progress("writing", sum(counts.values()))
+        with new_file(arguments.file) as file:
+            written = ledger.read(lambda reader: write_lines(reader, file, progress))
+        progress.end()
+    if arguments.file != "-":
+        print(f"wrote {_words(written)} to {arguments.file}")
+    return 0
+
+
+def import_(arguments: argparse.Namespace) -> int:
+    """Fills an empty ledger; the whole file is checked before anything is written."""
+    home = the_home()
+    _refuse_crew(home)
+    with unpacked(arguments.file) as file:
+        header, counts = checked_file(file, arguments.file)
+        words = _words(counts)
+        if not arguments.dry_run:
+            os.makedirs(home.path, mode=0o700, exist_ok=True)
+        elif not home.has_ledger:
+            print(f"would write {words} into a new ledger {home.ledger}; nothing was changed")
+            return 0
+        with open_for_maintenance(home.ledger, must_exist=False) as (name, ledger):
+            known = ledger.read(facts)
+            if SEALED in known:
+                raise RefusedError(f"{name} was moved to {known[SEALED]}", hint="set DOGWATCH_HOME to another folder")
+            source = os.path.basename(arguments.file)
+            if begin(ledger, source, header["id"], checking_only=arguments.dry_run):
+                raise RefusedError(f"{name} was filled from this ledger already", hint="name an empty one")
+            if arguments.dry_run:
+                print(f"would write {words} into {name}; nothing was changed")
+                return 0
+            file.seek(0)
+            _fill(ledger, file_records(file), sum(counts.values()))
+    print(f"wrote {words} into {name}")
+    return 0
+
+
+def compact(arguments: argparse.Namespace) -> int:
+    """Archives old events; the crew may be at work meanwhile."""
+    keep_s = _seconds(arguments.keep)
+    with open_for_maintenance(the_home().ledger) as (name, ledger):
+        known = ledger.read(facts)
+        if SEALED in known or UNFINISHED in known:
+            raise RefusedError(f"{name} was moved, or is being moved", hint="dogwatch ledger info says where to")
+        before = SystemClock().now().wall - keep_s
+        total = ledger.read(lambda reader: old_events(reader, before))
+        if arguments.dry_run:
+            print(f"would archive up to {total:,} events older than {arguments.keep}; nothing was changed")
+            return 0
+        progress = Progress("archiving", total)
+        events = plain = packed = 0
+        while (part := ledger.run(lambda tx: compact_part(tx, before)))[0]:
+            events, plain, packed = events + part[0], plain + part[1], packed + part[2]
+            progress(events)
+        progress.end()
+        if events:
+            ledger.shrink()
+    print(
+        f"archived {events:,} events of {name}: {size(plain)} became {size(packed)}"
+        if events
+        else "nothing is that old"
+    )
+    return 0
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    if found is None:
+        raise UsageError(f"--keep is {text!r}", hint="a number and one of s, m, h, d, w: 30d, 12h")
+    return int(found[1]) * _TIMES[found[2]]
+
+
+def adopt(arguments: argparse.Namespace) -> int:
+    """Makes this home the one that works with the ledger, and every holder from before stale."""
+    home = the_home()
+    if not home.ledger_url:
+        raise RefusedError("the ledger is a file of this home", hint="adopt is for a ledger on a server")
+    with open_for_maintenance(home.ledger) as (name, ledger):
+
+        def fn(tx: Tx) -> tuple[str, int]:
+            document = tx.get(BOUND)
+            held = len(tx.leases(""))
+            if not arguments.dry_run:
+                sql(tx).change("UPDATE fences SET fence = fence + 1")
+                sql(tx).change("DELETE FROM leases")
+                sql(tx).change(
+                    "UPDATE items SET claim_boot = NULL, holder = '' WHERE state = 'open' AND claim_boot IS NOT NULL"
+                )
+                tx.delete(BOUND)
+            other = f"{document.body['path']} on {document.body['hostname']}" if document else "no home"
+            return other, held
+
+        other, held = ledger.run(fn)
+        if arguments.dry_run:
+            print(f"would take {name} over from {other}, with {held} leases made void; nothing was changed")
+            return 0
+    from dogwatch.cli.framework import open_ledger
+
+    open_ledger(home, must_exist=False).close()
+    print(f"took {name} over from {other}: {held} leases are void")
+    note("dogwatch up starts looking after its unfinished runs, here")
+    return 0

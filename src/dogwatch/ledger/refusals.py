@@ -1,0 +1,44 @@
+"""Ledgers that are whole, and still not to be worked with: the same words for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dogwatch.errors import LedgerSealedError, LedgerTooNewError
+
+SEALED = "sealed"
+"""The fact where the ledger was moved to, or is being moved to while MOVING is there too."""
+MOVING = "moving"
+UNFINISHED = "unfinished"
+"""The fact what is being copied into this ledger, until all of it is there."""
+
+
+def refuse_moved(name: str, facts: Mapping[str, str]) -> None:
+    """LedgerSealedError for a ledger that was moved away, or has not wholly arrived."""
+    if MOVING in facts:
+        raise LedgerSealedError(
+            f"the ledger {name} is being moved to {facts[SEALED]}",
+            hint="dogwatch ledger migrate --to URL goes on with it; dogwatch ledger migrate --undo gives it up",
+        )
+    if SEALED in facts:
+        raise sealed(name, facts[SEALED])
+    if UNFINISHED in facts:
+        raise LedgerSealedError(
+            f"the ledger {name} holds an unfinished copy of {facts[UNFINISHED]}",
+            hint="run the same dogwatch ledger command again: it begins the copy anew",
+        )
+
+
+def sealed(name: str, where: str) -> LedgerSealedError:
+    """The ledger was moved."""
+    return LedgerSealedError(
+        f"the ledger {name} was moved to {where}", hint=f"nothing was changed; set DOGWATCH_LEDGER to {where}"
+    )
+
+
+def too_new(name: str, version: int, known: int) -> LedgerTooNewError:
+    """A newer dogwatch has written this ledger."""
+    return LedgerTooNewError(
+        f"the ledger {name} has version {version}, and this dogwatch knows versions up to {known}",
+        hint="nothing was changed; upgrade dogwatch, or set DOGWATCH_HOME or DOGWATCH_LEDGER to another one",
+    )

@@ -1,0 +1,281 @@
+"""PostgreSQL killed, hung, cut off in the middle of a commit, or without room: nothing lost and nothing twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from contract.parts.processes import child, finish
+from contract.test_postgres_ledger import PostgresOpener
+from dogwatch.errors import LedgerAwayError, LedgerLockedError
+from dogwatch.ledger.api import START, Reader, Store, Tx
+from dogwatch.ledger.postgres import PostgresStore
+from dogwatch.world.clock import SystemClock
+from helpers import wait_for
+from postgres import Server, database, new_server, postgres
+from wire import Proxy
+
+__all__ = ["database", "postgres"]
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Server]:
+    """A server for tests that kill it; it runs when a test begins and when it ends."""
+    with new_server() as server:
+        yield server
+
+
+@contextmanager
+def opened(url: str, away_s: float = 60, answer_s: float = 60, host: str = "") -> Iterator[PostgresStore]:
+    store = PostgresStore(url, SystemClock(), away_s=away_s, answer_s=answer_s, host=host)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def append(store: Store, n: int) -> None:
+    store.run(lambda tx: tx.append("kind", {"n": n}))
+
+
+def numbers(store: Store) -> list[int]:
+    return [event.body["n"] for event in store.since(START, 10_000)]
+
+
+@contextmanager
+def starting(server: Server) -> Iterator[None]:
+    """The server comes back while something else goes on."""
+    thread = threading.Thread(target=server.start)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def test_a_server_that_was_killed_and_comes_back_is_found_again(own: Server) -> None:
+    with opened(own.new_database()) as store, opened(own.new_database()) as other:
+        append(store, 1)
+        append(other, 1)
+        for n, use in enumerate((numbers, lambda s: s.read(lambda r: r.recent(1)), lambda s: append(s, 7)), 2):
+            own.kill()
+            with starting(own):
+                use(store)
+            append(store, n)
+        assert numbers(store) == [1, 2, 3, 7, 4]
+        assert numbers(other) == [1]
+
+
+def test_a_transaction_whose_server_died_in_the_middle_is_made_again_once(own: Server) -> None:
+    with opened(own.new_database()) as store:
+        attempts = 0
+
+        def write(tx: Tx) -> None:
+            nonlocal attempts
+            attempts += 1
+            tx.append("kind", {"n": attempts})
+            tx.put("key", {})
+            if attempts == 1:
+                own.kill()
+                own.start()
+            tx.append("kind", {"n": 10 * attempts})
+
+        def look(reader: Reader) -> object:
+            nonlocal attempts
+            attempts += 1
+            found = reader.get("key")
+            if attempts == 1:
+                own.kill()
+                own.start()
+            return found == reader.get("key")
+
+        store.run(write)
+        assert numbers(store) == [2, 20]
+        attempts = 0
+        assert store.read(look)
+        document = store.read(lambda reader: reader.get("key"))
+        assert document is not None
+        assert document.revision == 1
+
+
+def test_a_server_that_does_not_come_back_is_an_error_with_a_hint_and_no_end(own: Server) -> None:
+    with opened(own.new_database(), away_s=0.3) as store:
+        append(store, 1)
+        store.fileno()
+        own.kill()
+        try:
+            for use in (append_two, numbers, wait_long):
+                with pytest.raises(LedgerAwayError) as caught:
+                    use(store)
+                assert "nothing was changed" in caught.value.hint
+                assert "127.0.0.1" in caught.value.message
+            with pytest.raises(LedgerAwayError):
+                PostgresStore(own.url(), SystemClock())
+        finally:
+            own.start()
+        append(store, 3)
+        assert numbers(store) == [1, 3]
+
+
+def append_two(store: Store) -> None:
+    append(store, 2)
+
+
+def wait_long(store: Store) -> None:
+    """The loss of the connection is a ring; who goes on waiting is told that the server is away."""
+    for _ in range(3):
+        store.wait(60)
+
+
+def test_a_listener_hears_again_when_the_server_is_back(own: Server) -> None:
+    url = own.new_database()
+    with opened(url) as store, opened(url) as other:
+        wait_for(lambda: not store.wait(0), what="an empty doorbell")
+        own.kill()
+        with starting(own):
+            assert store.wait(60)
+            append(other, 1)
+        wait_for(lambda: store.wait(60) and numbers(store) == [1], what="the first event")
+        append(other, 2)
+        wait_for(lambda: store.wait(60) and numbers(store) == [1, 2], what="the second event")
+
+
+@pytest.mark.parametrize("with_reading", [False, True], ids=["one-batch", "several-batches"])
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_an_event_whose_commit_was_cut_off_is_there_exactly_once(
+    postgres: Server, database: str, where: str, with_reading: bool
+) -> None:
+    def write(tx: Tx) -> int:
+        if with_reading:
+            tx.get("key")
+        tx.append("kind", {"n": 1})
+        return tx.put("key", {}) if with_reading else 1
+
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        proxy.cut_next(where)
+        assert store.run(write) == 1
+        assert proxy.cuts == 1
+        append(store, 2)
+        assert numbers(store) == [1, 2]
+
+
+def test_a_document_whose_commit_never_arrived_is_written_once(postgres: Server, database: str) -> None:
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        proxy.cut_next("before")
+        assert store.run(lambda tx: tx.put("key", {})) == 1
+        assert proxy.cuts == 1
+
+
+def test_a_lost_commit_that_had_written_nothing_is_made_again(postgres: Server, database: str) -> None:
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        proxy.cut_next("after")
+        assert store.run(lambda tx: tx.get("key")) is None
+        assert proxy.cuts == 1
+
+
+def test_a_commit_of_which_nothing_at_all_came_back_is_never_made_twice(postgres: Server, database: str) -> None:
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        proxy.cut_next("silent")
+        try:
+            append(store, 1)
+        except LedgerAwayError as error:
+            assert "not known" in error.hint
+        assert proxy.cuts == 1
+        append(store, 2)
+        assert numbers(store) == [1, 2]
+
+
+def test_a_hung_server_is_an_error_and_not_a_hang(own: Server) -> None:
+    url = own.new_database() + "?connect_timeout=2"
+    with opened(url, away_s=0.5, answer_s=0.5) as store:
+        append(store, 1)
+        own.pause()
+        try:
+            begun = time.monotonic()
+            for use in (numbers, append_two):
+                with pytest.raises(LedgerAwayError) as caught:
+                    use(store)
+                assert caught.value.hint
+            assert time.monotonic() - begun < 60
+        finally:
+            own.resume()
+    with opened(url) as store:
+        append(store, 3)
+        found = numbers(store)
+        assert found in ([1, 3], [1, 2, 3], [1, 3, 2])
+
+
+def test_who_stopped_inside_a_transaction_is_thrown_out_and_cannot_write_late(postgres: Server, database: str) -> None:
+    opener = PostgresOpener(database)
+    name = database.rpartition("/")[2]
+    with opened(database) as store, child(opener, "stop_inside", "2") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "inside\n"
+        wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] == "T", what="a stop")
+        lease = wait_for(lambda: store.run(lambda tx: tx.acquire("lease", "b", 600)), what="the lease to run out")
+        open_ones = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND state = 'idle in transaction'"
+        wait_for(lambda: not postgres.execute(open_ones), what="the stopped one to be thrown out")
+        store.run(lambda tx: (tx.put("key", {"by": "b"}), tx.append("kind", {"n": 1})))
+        assert numbers(store) == [1]
+        process.send_signal(signal.SIGCONT)
+        assert finish(process) == ["stale"]
+        assert lease.fence == 2
+        document = store.read(lambda reader: reader.get("key"))
+        assert document is not None
+        assert (document.body, document.revision) == ({"by": "b"}, 1)
+
+
+def test_a_store_that_was_interrupted_anywhere_gives_right_answers_and_loses_nothing(database: str) -> None:
+    with child(PostgresOpener(database), "interrupted", "150") as process:
+        assert int(finish(process)[-1]) > 0
+
+
+def test_who_is_kept_waiting_by_a_foreign_lock_is_told_so(postgres: Server, database: str) -> None:
+    with opened(database) as store, psycopg.connect(database) as foreign:
+        store.run(lambda tx: tx.put("key", {}))
+        foreign.execute("UPDATE dogwatch.documents SET body = '{}' WHERE key = 'key'")
+        with pytest.raises(LedgerLockedError) as caught:
+            store.run(lambda tx: tx.put("key", {"n": 2}))
+        assert "pg_stat_activity" in caught.value.hint
+        foreign.rollback()
+        assert store.run(lambda tx: tx.put("key", {})) == 2
+
+
+def test_every_acknowledged_event_outlives_a_killed_server_and_none_is_there_twice(own: Server) -> None:
+    url = own.new_database()
+    with ExitStack() as stack:
+        writers = [stack.enter_context(child(PostgresOpener(url), "persist", name, "40")) for name in "abc"]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "1\n"
+        own.kill()
+        own.start()
+        said = {name: finish(writer) for name, writer in zip("abc", writers, strict=True)}
+    with opened(url) as store:
+        events = store.since(START, 10_000)
+    for name, lines in said.items():
+        acknowledged = [1, *(int(line) for line in lines if line.isdigit())]
+        doubtful = {int(line[1:]) for line in lines if line.startswith("?")}
+        kept = [event.body["n"] for event in events if event.body["writer"] == name]
+        assert len(kept) == len(set(kept))
+        assert set(acknowledged) <= set(kept) <= set(acknowledged) | doubtful
+
+
+def test_a_server_without_room_refuses_writes_keeps_what_it_has_and_goes_on_with_room() -> None:
+    own_mounts = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    argv = [*own_mounts, sys.executable, str(HERE / "parts/full_server.py")]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,118 @@
+"""A proxy before a PostgreSQL server that reads the protocol and cuts the connection at a chosen place in a commit."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from typing import Self
+
+COMMIT = b"COMMIT"
+
+
+class Proxy:
+    """Forwards to a port of this machine. `cut_next` arms it for the next commit; it is passed on plainly again after."""
+
+    def __init__(self, port: int, database: str, replace: tuple[bytes, bytes] | None = None) -> None:
+        self._target = port
+        self._replace = replace
+        self._armed = ""
+        self.cuts = 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        own = self._listening.getsockname()[1]
+        self.url = f"postgresql://dogwatch@127.0.0.1:{own}/{database}?sslmode=disable&gssencmode=disable"
+        self._closed = threading.Event()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def cut_next(self, where: str) -> None:
+        """`before`: the server never gets the COMMIT, and the client has all answers up to it. `after`: it commits,
+        and the client does not hear of that. `silent`: the same, and not one answer of the last batch comes back."""
+        self._armed = where
+
+    def close(self) -> None:
+        self._closed.set()
+        for thread in self._threads:
+            thread.join(60)
+        self._listening.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            if select.select([self._listening], [], [], 0.05)[0]:
+                client, _ = self._listening.accept()
+                thread = threading.Thread(target=self._serve, args=(client,), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._target)) as server:
+            try:
+                self._forward(client, server)
+            except OSError:
+                return
+
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        questions, answers = Messages(has_startup=True), Messages()
+        statements: dict[bytes, bytes] = {}
+        executed = completed = 0
+        is_commit = False
+        while not self._closed.is_set():
+            readable, _, _ = select.select([client, server], [], [], 0.05)
+            if client in readable:
+                if not (data := client.recv(65536)):
+                    return
+                for kind, body, raw in questions.feed(data):
+                    if kind == b"P":
+                        name, sql = body.split(b"\0")[:2]
+                        statements[name] = sql
+                        is_commit = is_commit or sql == COMMIT
+                    elif kind == b"B":
+                        is_commit = is_commit or statements.get(body.split(b"\0")[1]) == COMMIT
+                    is_commit = is_commit and bool(self._armed)
+                    if not (is_commit and self._armed == "before"):
+                        executed += kind == b"E"
+                        server.sendall(raw)
+            if server in readable:
+                if not (data := server.recv(65536)):
+                    return
+                for kind, body, raw in answers.feed(data):
+                    completed += kind == b"C"
+                    if is_commit and self._armed in ("after", "silent") and kind == b"C" and body == COMMIT + b"\0":
+                        self._cut()
+                        return
+                    if not (is_commit and self._armed == "silent"):
+                        client.sendall(raw.replace(*self._replace) if self._replace else raw)
+            if is_commit and self._armed == "before" and completed == executed:
+                self._cut()
+                return
+
+    def _cut(self) -> None:
+        self._armed = ""
+        self.cuts += 1
+
+
+class Messages:
+    """Splits a stream into messages: a byte for the kind, four for the length, and the body; the first has no kind."""
+
+    def __init__(self, *, has_startup: bool = False) -> None:
+        self._rest = b""
+        self._has_startup = has_startup
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes, bytes]]:
+        self._rest += data
+        found = []
+        while len(self._rest) >= (start := 0 if self._has_startup else 1) + 4:
+            end = start + struct.unpack_from("!I", self._rest, start)[0]
+            if len(self._rest) < end:
+                break
+            raw, self._rest = self._rest[:end], self._rest[end:]
+            found.append((raw[:start], raw[start + 4 :], raw))
+            self._has_startup = False
+        return found

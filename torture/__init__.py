@@ -1,0 +1,1 @@
+"""The torture of the ledger: its users are killed at random instants; nothing may be lost, and nothing happen twice."""

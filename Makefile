@@ -1,5 +1,5 @@
 # The two commands are 'make demo' and 'make test'; each sets up all it needs.
-.PHONY: demo test lint bench docs lock clean help
+.PHONY: demo test lint torture bench docs lock clean help
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -14,6 +14,10 @@ test:  ## all tests (ARGS='-k name' narrows)
 lint:  ## ruff, mypy --strict, the layer contract
 	@scripts/setup dev
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports
+
+torture:  ## kill everything at random and lose nothing: ENGINE=sqlite|postgresql KILLS=1000 [SEED=N]
+	@scripts/setup dev
+	@.venv/bin/python -m torture --engine $(or $(ENGINE),sqlite) --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench:  ## all benchmarks, or one: make bench NAME=ledger
 	@scripts/setup bench

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     # A test run in the background has SIGINT ignored, and so would all that it starts; several tests press Ctrl-C.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    missing = [tool for tool in ("tmux",) if shutil.which(tool) is None]
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+    missing = [tool for tool in ("tmux", "pgbouncer") if shutil.which(tool, path=path) is None]
     if missing:
         pytest.exit(f"missing: {', '.join(missing)}; hint: apt-get install {' '.join(missing)}", returncode=1)

@@ -12,7 +12,7 @@ COMMIT = b"COMMIT"
 
 
 class Proxy:
-    """Forwards to a port of this machine. `cut_next` arms it for the next commit; it is passed on plainly again after."""
+    """Forwards to a port of this machine. `cut_next` arms it for the next commit, and for that one only."""
 
     def __init__(self, port: int, database: str, replace: tuple[bytes, bytes] | None = None) -> None:
         self._target = port

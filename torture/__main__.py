@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     flags = _flags(arguments)
     plan = Plan(flags.seed, flags.kills, flags.workers, flags.server_kills)
     print(f"seed {plan.seed}", flush=True)
-    folder = Path(tempfile.mkdtemp(prefix="torture-"))
+    folder = Path(tempfile.mkdtemp(prefix="torture-", dir=flags.folder))
     keep = True
     try:
         found = _torture(flags.engine, plan, folder, flags.json)
@@ -79,6 +79,7 @@ def _flags(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=WORKERS_MIN, help="how many besides the follower (8)")
     parser.add_argument("--server-kills", type=int, help="how often to kill the server, if there is one (kills / 50)")
     parser.add_argument("--json", default="", metavar="FILE", help="writes the figures to FILE")
+    parser.add_argument("--folder", metavar="DIR", help="where to work (default: the folder for temporary files)")
     parser.add_argument("--keep", action="store_true", help="keeps the ledger and the journals")
     flags = parser.parse_args(arguments)
     if flags.workers < WORKERS_MIN or flags.kills < 1:

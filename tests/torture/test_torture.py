@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from dogwatch.model.moment import Moment
 from helpers import wait_for
 
 ROOT = Path(__file__).parent.parent.parent
-ENGINES = ["sqlite"]
+ENGINES = ["sqlite", "postgresql"]
 
 # Every fiftieth commit is none, though its caller is told so.
 LIAR = """
@@ -51,9 +50,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(scratch: Path, program: list[str], *flags: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, *program, *flags],
+        [sys.executable, *program, f"--folder={scratch}", *flags],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(scratch)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -96,7 +94,7 @@ def test_a_ledger_that_loses_commits_is_found_out(scratch: Path) -> None:
 
 
 def test_ctrl_c_ends_all_workers_and_leaves_nothing(scratch: Path) -> None:
-    process = start(scratch, ["-m", "torture"], "--kills=100000", f"--json={scratch}/never")
+    process = start(scratch, ["-m", "torture"], "--kills=100000")
     try:
         wait_for(lambda: len(list(scratch.glob("*/journals/*"))) > 5, what="the workers")
         process.send_signal(signal.SIGINT)

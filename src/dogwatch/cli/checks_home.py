@@ -6,10 +6,12 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 from dogwatch.cli.checks import Finding, answer, size
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger import open_store
+from dogwatch.ledger.api import Store
 from dogwatch.ledger.migrations import APPLICATION_ID, VERSION
 from dogwatch.ledger.records import load
 from dogwatch.model.records import CrewRecord
@@ -20,6 +22,7 @@ from dogwatch.world.processes import life
 DISK_BYTES_PROBLEM = 100 * 1024**2
 DISK_BYTES_WARNING = 1024**3
 LOG_BYTES_WARNING = 256 * 1024**2
+TRANSACTION_S_WARNING = 60
 # Where SQLite keeps its user version and its application id in the first page of a file.
 HEADER_BYTES, VERSION_AT, APPLICATION_AT = 100, 60, 68
 
@@ -82,7 +85,13 @@ def _disk(home: Home) -> Finding:
 
 
 def _ledger(home: Home) -> Iterator[Finding]:
-    if not os.path.exists(home.ledger):
+    if home.ledger_url:
+        try:
+            yield from _ledger_on_server(home)
+        except DogwatchError as error:
+            yield Finding("ledger", "problem", error.message, error.hint)
+        return
+    if not home.has_ledger:
         yield Finding("ledger", "ok", "none yet; made by the first run")
         return
     try:
@@ -100,14 +109,33 @@ def _ledger(home: Home) -> Iterator[Finding]:
         yield Finding("ledger", "problem", error.message, error.hint)
 
 
+def _ledger_on_server(home: Home) -> Iterator[Finding]:
+    with closing(open_store(home.ledger, SystemClock())) as ledger:
+        state = _crew(ledger)
+        measures, complaints = ledger.measures(), ledger.integrity()
+    text = f"version {VERSION}, {measures['engine']}, {size(int(measures['bytes']))}"
+    if measures["pooled"] == "yes":
+        text += ", through a pooler"
+    oldest_s = int(measures["oldest_transaction_s"])
+    if complaints:
+        yield Finding("ledger", "warning", f"{text}; {complaints[0]}", "set it to on in the server's postgresql.conf")
+    elif oldest_s > TRANSACTION_S_WARNING:
+        fix = "followers of events wait for it: SELECT * FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+        yield Finding("ledger", "warning", f"{text}; a transaction on the server is open for {oldest_s} s", fix)
+    else:
+        yield Finding("ledger", "ok", text)
+    yield _dispatcher(*state)
+
+
+def _crew(ledger: Store) -> tuple[CrewRecord | None, int, bool]:
+    return ledger.read(
+        lambda r: (load(r, CrewRecord, "crew//dispatcher"), len(r.scan("active/")), r.get("down") is not None)
+    )
+
+
 def _open_ledger(home: Home) -> Iterator[Finding]:
-    ledger = open_store(home.ledger, SystemClock())
-    try:
-        dispatcher, active, down = ledger.read(
-            lambda r: (load(r, CrewRecord, "crew//dispatcher"), len(r.scan("active/")), r.get("down") is not None)
-        )
-    finally:
-        ledger.close()
+    with closing(open_store(home.ledger, SystemClock())) as ledger:
+        state = _crew(ledger)
     log_bytes = os.path.getsize(home.ledger + "-wal") if os.path.exists(home.ledger + "-wal") else 0
     text = f"version {VERSION}, {size(os.path.getsize(home.ledger))}, write-ahead log {size(log_bytes)}"
     if not os.access(home.ledger, os.W_OK):
@@ -117,7 +145,7 @@ def _open_ledger(home: Home) -> Iterator[Finding]:
         yield Finding("ledger", "warning", text, fix)
     else:
         yield Finding("ledger", "ok", text)
-    yield _dispatcher(dispatcher, active, down)
+    yield _dispatcher(*state)
 
 
 def _dispatcher(record: CrewRecord | None, active: int, down: bool) -> Finding:

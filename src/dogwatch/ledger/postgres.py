@@ -173,11 +173,11 @@ class PostgresStore:
             if self._ring_due is not None:
                 slice_s = min(slice_s, max(0.0, self._ring_due - time.monotonic()))
             ready = self._ears.poll(min(left, slice_s))
+            self._ring_if_due()
             if self._hear():
                 return True
             if left <= 0:
                 return False
-            self._ring_if_due()
             if not ready and self._has_moved():
                 return True
 
@@ -281,6 +281,11 @@ class PostgresStore:
 
     def _connected(self) -> Session:
         """The session; a lost server is looked for again for a while."""
+        try:
+            if self._session is not None:
+                self._session.look()
+        except ConnectionLostError:
+            self._drop()
         until = time.monotonic() + self._away_s
         pause_s = 0.02
         while self._session is None:

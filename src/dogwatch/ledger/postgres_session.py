@@ -136,6 +136,11 @@ class Session:
         except psycopg.Error:
             return -1
 
+    def look(self) -> None:
+        """Takes what has come, without waiting: a server that is gone says so before anything is sent to it in vain."""
+        while self._poll.poll(0):
+            self._consume()
+
     def settle(self) -> None:
         """Takes the answers to all that was posted."""
         self._take_posted()

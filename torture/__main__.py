@@ -84,6 +84,8 @@ def _flags(arguments: Sequence[str]) -> argparse.Namespace:
     flags = parser.parse_args(arguments)
     if flags.workers < WORKERS_MIN or flags.kills < 1:
         parser.error(f"at least {WORKERS_MIN} workers and one kill are needed")
+    if flags.folder is not None and not Path(flags.folder).is_dir():
+        parser.error(f"there is no folder {flags.folder}")
     if flags.seed is None:
         flags.seed = int.from_bytes(os.urandom(4))
     if flags.server_kills is None:

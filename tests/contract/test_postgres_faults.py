@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from contract.parts.processes import child, finish
+from contract.parts.processes import child, finish, follow
 from contract.test_postgres_ledger import PostgresOpener
 from dogwatch.errors import LedgerAwayError, LedgerLockedError
 from dogwatch.ledger.api import START, Reader, Store, Tx
@@ -261,15 +261,16 @@ def test_every_acknowledged_event_outlives_a_killed_server_and_none_is_there_twi
     url = own.new_database()
     with ExitStack() as stack:
         writers = [stack.enter_context(child(PostgresOpener(url), "persist", name, "40")) for name in "abc"]
-        for writer in writers:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "1\n"
+        outputs = [writer.stdout for writer in writers if writer.stdout]
+        assert [output.readline() for output in outputs] == ["1\n"] * 3
         own.kill()
         own.start()
-        said = {name: finish(writer) for name, writer in zip("abc", writers, strict=True)}
+        said = {name: output.read().split() for name, output in zip("abc", outputs, strict=True)}
+        assert [writer.wait(60) for writer in writers] == [0] * 3
     with opened(url) as store:
-        events = store.since(START, 10_000)
+        events = follow(store)
     for name, lines in said.items():
+        assert len(lines) == 39
         acknowledged = [1, *(int(line) for line in lines if line.isdigit())]
         doubtful = {int(line[1:]) for line in lines if line.startswith("?")}
         kept = [event.body["n"] for event in events if event.body["writer"] == name]

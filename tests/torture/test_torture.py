@@ -21,7 +21,7 @@ from helpers import wait_for
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ["sqlite", "postgresql"]
 
-# Every fiftieth commit is none, though its caller is told so.
+# Every seventh commit is none, though its caller is told so.
 LIAR = """
 import sys
 from dogwatch.ledger.sqlite import SqliteStore
@@ -32,7 +32,7 @@ commit, calls = SqliteStore._commit, 0
 def lie(self, tx):
     global calls
     calls += 1
-    if calls % 50:
+    if calls % 7:
         commit(self, tx)
     else:
         self._connection.execute("ROLLBACK")

@@ -35,7 +35,7 @@ POLL_POOLED_S = 0.25
 HELD_BACK_S = 0.1
 WITNESS = (
     "SELECT 1 FROM dogwatch.events WHERE pos = ? + (SELECT value::bigint FROM dogwatch.facts WHERE name = 'offset')"
-    " AND op_id = ? AND kind = ? AND boot = ? AND mono = ? AND body = ?"
+    " AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ? AND mono = ? AND wall = ? AND body = ?"
 )
 MOVED = "SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmax(now)::text FROM pg_current_snapshot() AS now"
 

@@ -7,10 +7,9 @@ partition, a stopped process) must become an error, where a plain call would wai
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -46,6 +45,28 @@ class ServerError(Exception):
         self.constraint = constraint
 
 
+class _Whole:
+    """What is sent and what is expected must not fall apart, or answers would go to the wrong questions: who was broken
+    off in the middle, be it by Ctrl-C, leaves a connection that is as good as lost."""
+
+    __slots__ = ("_complaint", "_is_torn")
+
+    def __init__(self, complaint: Callable[[], str]) -> None:
+        self._complaint = complaint
+        self._is_torn = False
+
+    def __enter__(self) -> None:
+        if self._is_torn:
+            raise ConnectionLostError("it was interrupted in the middle of an answer")
+        self._is_torn = True
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._is_torn = False
+        elif isinstance(error, psycopg.Error):
+            raise ConnectionLostError(self._complaint()) from error
+
+
 class Session:
     """Statements and their results, in order. `later` adds to the batch, `ask` sends it and waits for the answers."""
 
@@ -69,7 +90,7 @@ class Session:
         self._names = itertools.count()
         self._sent: Batch = []
         self._posted: list[Batch] = []
-        self._is_torn = False
+        self._whole = _Whole(self._complaint)
         self.heard: list[str] = []
         """What other sessions have rung with since somebody emptied the list."""
         # A pooler answers for itself when the connection is made, and lends a server for a transaction only: nothing
@@ -93,7 +114,7 @@ class Session:
     def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Adds a statement to the batch. `answer` is called with its rows once they are there."""
         parameters = [_encoded(value) for value in values]
-        with self._whole():
+        with self._whole:
             if self.pooled:
                 self._wire.send_query_params(numbered(statement), parameters)
             else:
@@ -109,7 +130,7 @@ class Session:
 
     def flush_before_more(self) -> None:
         """Makes the server send all answers so far before it begins with what is added now."""
-        with self._whole():
+        with self._whole:
             self._wire.send_flush_request()
 
     def finish(self) -> None:
@@ -156,7 +177,7 @@ class Session:
 
     def _cut(self) -> None:
         """Ends the batch: what comes after it is done whatever becomes of it."""
-        with self._whole():
+        with self._whole:
             self._wire.pipeline_sync()
             self._posted.append(self._sent)
             self._sent = []
@@ -164,24 +185,12 @@ class Session:
     def _take_posted(self) -> ServerError | None:
         """All answers that are due; the refusal of the last batch, if it was refused."""
         refused: ServerError | None = None
-        with self._whole():
+        with self._whole:
             batches, self._posted = self._posted, []
+            self._send()
             for batch in batches:
                 refused = self._take(batch)
         return refused
-
-    @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
-        """What is sent and what is expected must not fall apart, or answers would go to the wrong questions: who was
-        broken off in the middle, be it by Ctrl-C, leaves a connection that is as good as lost."""
-        if self._is_torn:
-            raise ConnectionLostError("it was interrupted in the middle of an answer")
-        self._is_torn = True
-        try:
-            yield
-        except psycopg.Error as error:
-            raise ConnectionLostError(self._complaint()) from error
-        self._is_torn = False
 
     def _name(self, statement: str) -> bytes:
         """The name under which the statement is prepared, in this very batch where it is new."""
@@ -201,7 +210,7 @@ class Session:
             if result is None:
                 raise ConnectionLostError("the server's answer ended too early")
             status = result.status
-            if status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            if status in _GOOD:
                 if answer is not None:
                     answer(_rows(result))
             else:
@@ -210,7 +219,8 @@ class Session:
                 if status == pq.ExecStatus.FATAL_ERROR:
                     refused = refused or self._refusal(result)
             self._result()
-        self._result()
+        if self._result() is None:
+            raise ConnectionLostError(self._complaint())
         return refused
 
     def _refusal(self, result: pq.abc.PGresult) -> ServerError:
@@ -224,16 +234,13 @@ class Session:
         return ServerError(state, message, constraint)
 
     def _result(self) -> pq.abc.PGresult | None:
-        self._send()
-        while self._wire.is_busy():
+        wire = self._wire
+        while wire.is_busy():
             # For each piece anew: a large transaction may take its time, and a hung server sends nothing at all.
             if not self._poll.poll(self._answer_s * 1000):
                 raise ConnectionLostError(f"no answer from the server within {self._answer_s:g} s")
             self._consume()
-        result = self._wire.get_result()
-        if self._wire.status == pq.ConnStatus.BAD:
-            raise ConnectionLostError(self._complaint())
-        return result
+        return wire.get_result()
 
     def _send(self) -> None:
         """Hands everything to the kernel, and takes what the server says meanwhile, lest both wait for the other."""
@@ -267,16 +274,17 @@ def numbered(statement: str) -> bytes:
 
 
 def _encoded(value: Any) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value if value is None else b"\\x" + value.hex().encode()
-    if not isinstance(value, str):
-        return repr(value).encode()
-    # libpq would read it only up to the NUL, and take one name for another.
-    if "\0" in value:
-        raise UsageError(f"a name holds a NUL character: {value!r}")
-    return value.encode()
+    if isinstance(value, str):
+        # libpq would read it only up to the NUL, and take one name for another.
+        if "\0" in value:
+            raise UsageError(f"a name holds a NUL character: {value!r}")
+        return value.encode()
+    if isinstance(value, bytes):
+        return b"\\x" + value.hex().encode()
+    return None if value is None else repr(value).encode()
 
 
+_GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _INTEGER, _FLOAT, _BOOLEAN, _BYTES = (20, 21, 23, 26), (700, 701, 1700), 16, 17
 
 

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
-from dogwatch.ledger.api import Json, Lease
-from dogwatch.ledger.bodies import dump, seconds
+from dogwatch.ledger.api import Lease
+from dogwatch.ledger.bodies import seconds
 from dogwatch.ledger.postgres_errors import away, corrupt, translate
 from dogwatch.ledger.postgres_session import Answer, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.sql_reader import Dialect, Position, Request, Row
-from dogwatch.ledger.sql_tx import SqlTx, columns
+from dogwatch.ledger.sql_tx import EVENT, SqlTx, columns
 from dogwatch.model.moment import Moment
 
 HORIZON = (
@@ -64,7 +64,7 @@ class PostgresTx(SqlTx):
         self.transaction: int | None = None
         """The id that the server gave to this transaction, once that is known; 0 where it needed none."""
         self.witness: Sequence[Any] | None = None
-        """An event of this transaction, which is there if and only if it was committed."""
+        """The values of an event of this transaction, which is there if and only if it was committed."""
         self.committing = False
         self._session = session
         self._name = name
@@ -90,13 +90,6 @@ class PostgresTx(SqlTx):
             self._add(statement, values, lambda rows: found.append(list(rows)))
         self._finish()
         return found
-
-    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
-        """Records an event; False where its `op_id` was used before."""
-        appended = super().append(kind, body, op_id, run=run, agent=agent)
-        if appended:
-            self.witness = (op_id, kind, self.now.boot, self.now.mono, dump(body))
-        return appended
 
     def change(self, statement: str, values: Sequence[Any] = (), *, news: bool = True) -> int:
         """How many rows the statement changed."""
@@ -180,16 +173,18 @@ class PostgresTx(SqlTx):
         """Whether there are events that cannot be told yet."""
         return bool(self.rows(f"SELECT 1 FROM events WHERE pos >= {HORIZON} LIMIT 1"))
 
-    def _append_once(self, values: Sequence[Any]) -> bool:
-        if not self._guessing:
-            return super()._append_once(values)
-        # An id that is in the archive leaves the event without a kind, which no event may be.
-        op_id, run, agent, kind, *rest = values
-        self.later(
-            "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body) VALUES (?, ?, ?,"
-            " CASE WHEN EXISTS (SELECT 1 FROM archived_op_ids WHERE op_id = ?) THEN NULL ELSE ? END, ?, ?, ?, ?)",
-            (op_id, run, agent, op_id, kind, *rest),
-        )
+    def _append(self, values: Sequence[Any]) -> bool:
+        if self._guessing and values[0]:
+            # An id that is in the archive leaves the event without a kind, which no event may be.
+            op_id, run, agent, kind, *rest = values
+            known = "SELECT 1 FROM archived_op_ids WHERE op_id = ?"
+            self.later(
+                f"{EVENT} VALUES (?, ?, ?, CASE WHEN EXISTS ({known}) THEN NULL ELSE ? END, ?, ?, ?, ?)",
+                (op_id, run, agent, op_id, kind, *rest),
+            )
+        elif not super()._append(values):
+            return False
+        self.witness = values
         return True
 
     def _behind(self, position: Position) -> tuple[str, tuple[int, ...]]:

@@ -14,6 +14,8 @@ from dogwatch.ledger.bodies import checked, dump, required, seconds
 from dogwatch.ledger.sql_reader import SqlReader, to_lease
 from dogwatch.model.moment import Moment
 
+EVENT = "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"
+
 
 class SqlTx(SqlReader):
     """All of it or nothing. The caller has begun it, and commits it. `news` is whether anybody needs to hear of it."""
@@ -32,12 +34,7 @@ class SqlTx(SqlReader):
             *columns(self.now),
             dump(body),
         )
-        if not op_id:
-            return self.insert(
-                "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                values,
-            )
-        return self._append_once(values)
+        return self._append(values)
 
     def put(self, key: str, body: Json, revision: int | None = None) -> int:
         """Writes a document and returns its new revision."""
@@ -198,11 +195,13 @@ class SqlTx(SqlReader):
         """A change whose outcome is known beforehand; it may be made as late as at the commit."""
         self.change(statement, values)
 
-    def _append_once(self, values: Sequence[Any]) -> bool:
-        """Appends an event, the first of whose values is an operation's id that may have been used before."""
+    def _append(self, values: Sequence[Any]) -> bool:
+        """Appends an event; False where the first of its values is an operation's id that was used before."""
+        if not values[0]:
+            return self.insert(f"{EVENT} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        known = "SELECT 1 FROM archived_op_ids WHERE op_id = ?"
         return self.insert(
-            "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"
-            " SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM archived_op_ids WHERE op_id = ?)",
+            f"{EVENT} SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE NOT EXISTS ({known})",
             (*values, values[0]),
             unless="(op_id) WHERE op_id <> ''",
         )

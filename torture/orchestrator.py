@@ -86,6 +86,7 @@ class Orchestrator:
         self.board = Board(len(self._seats))
         self._deaths: list[str] = []
         self._is_drained = False
+        self._is_interrupted = False
         self._outages: list[tuple[float, float]] = []
         for part in ("journals", "followed", "world", "errors"):
             (folder / part).mkdir()
@@ -94,6 +95,9 @@ class Orchestrator:
         """The chaos, the end of all work, and what is known then."""
         gc.collect()
         gc.freeze()  # Keeps the collector of a worker from copying what it shares with this process.
+        # Ctrl-C takes effect between two ticks only: in the middle of a kill, it would leave the pid of a process that
+        # is gone already, and that number may by then be somebody else's.
+        before = signal.signal(signal.SIGINT, self._interrupt)
         try:
             self._chaos()
             if not self._deaths:
@@ -102,8 +106,18 @@ class Orchestrator:
             for seat in self._seats:
                 if seat.pid:
                     self._kill(seat)
+            signal.signal(signal.SIGINT, before)
             gc.unfreeze()
         return self._look()
+
+    def _interrupt(self, *_: object) -> None:
+        self._is_interrupted = True
+
+    def _tick(self, seconds: float) -> None:
+        self._show(self)
+        time.sleep(seconds)
+        if self._is_interrupted:
+            raise KeyboardInterrupt
 
     def _chaos(self) -> None:
         next_hit = time.monotonic()
@@ -116,9 +130,8 @@ class Orchestrator:
                 # The first ones come fast: they meet workers that are just making the ledger.
                 mean = TICK_S / 2 if self.kills < FIRST_KILLS else HIT_S_MEAN
                 next_hit = time.monotonic() + self._random.expovariate(1 / mean)
-            self._show(self)
             due = [next_hit, *(at for seat in self._seats for at in (seat.kill_at, seat.resume_at) if at is not None)]
-            time.sleep(min(TICK_S, max(0.0, min(due) - time.monotonic())))
+            self._tick(min(TICK_S, max(0.0, min(due) - time.monotonic())))
 
     def _tend(self, seat: Seat, now: float) -> None:
         """Whatever is due for a seat."""
@@ -202,10 +215,9 @@ class Orchestrator:
             seat.name, seat.number, seat.incarnation, self._folder, self._engine.url, self.plan.seed, self.board
         )
         orchestrator = os.getpid()
-        with _no_interrupt():
-            seat.pid = os.fork()
-            if seat.pid == 0:
-                _live(post, orchestrator)
+        seat.pid = os.fork()
+        if seat.pid == 0:
+            _live(post, orchestrator)
 
     def _drain(self) -> None:
         """Everybody goes on and finishes; nobody is killed any more. Followers last, so that they see all of it."""
@@ -232,8 +244,7 @@ class Orchestrator:
                 return
             for seat in working:
                 self._notice_death(seat)
-            self._show(self)
-            time.sleep(TICK_S)
+            self._tick(TICK_S)
 
     def _look(self) -> History:
         with contextlib.closing(open_store(self._engine.url, SystemClock())) as store:
@@ -272,16 +283,6 @@ def _pages(since: Callable[[str, int], Sequence[Event]]) -> Iterator[Event]:
     while page := since(cursor, PAGE_EVENTS):
         yield from page
         cursor = page[-1].cursor
-
-
-@contextlib.contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Ctrl-C goes to the whole group of processes; a worker must not meet it before it has learnt to ignore it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def _live(post: Post, orchestrator: int) -> None:

@@ -14,8 +14,11 @@ Exit codes of check: 0 nothing is wrong, 1 something is.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from dogwatch.cli.checks import size
@@ -23,6 +26,7 @@ from dogwatch.cli.framework import print_json, the_home
 from dogwatch.cli.ledger_moves import adopt, compact, export, import_, migrate, open_for_maintenance
 from dogwatch.cli.table import columns, duration, number, wants_colour
 from dogwatch.coordination.auditing import disagreements
+from dogwatch.errors import LedgerCorruptError
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.checking import problems
 from dogwatch.ledger.copying import counted
@@ -95,15 +99,35 @@ def info(arguments: argparse.Namespace) -> int:
     return 0
 
 
+@contextlib.contextmanager
+def _damage(found: list[tuple[str, str]]) -> Iterator[None]:
+    """What is too badly damaged to be read is one finding, and not the end of the search."""
+    try:
+        yield
+    except LedgerCorruptError as error:
+        if ("engine", error.message) not in found:
+            found.append(("engine", error.message))
+
+
+def _collect(look: Callable[[Reader], Iterator[str]], lines: list[str], reader: Reader) -> None:
+    lines.clear()
+    for line in look(reader):
+        lines.append(line)
+
+
 def check(arguments: argparse.Namespace) -> int:
     """Whether it is whole."""
-    home = the_home()
-    with open_for_maintenance(home.ledger) as (name, ledger):
-        found = [
-            *(("engine", line) for line in ledger.integrity()),
-            *(("tables", line) for line in ledger.read(lambda reader: list(problems(reader)))),
-            *(("records", line) for line in ledger.read(lambda reader: list(disagreements(reader)))),
-        ]
+    name = the_home().ledger
+    found: list[tuple[str, str]] = []
+    counts: dict[str, int] = {}
+    with _damage(found), open_for_maintenance(name) as (name, ledger):
+        with _damage(found):
+            found += [("engine", line) for line in ledger.integrity()]
+        for part, look in (("tables", problems), ("records", disagreements)):
+            lines: list[str] = []
+            with _damage(found):
+                ledger.read(partial(_collect, look, lines))
+            found += [(part, line) for line in lines]
         counts = ledger.read(counted)
     if arguments.json:
         listed = [{"part": part, "problem": line} for part, line in found]

@@ -6,23 +6,26 @@ import contextlib
 import gzip
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, cast
 
 from dogwatch.errors import LedgerError, UsageError
 from dogwatch.ledger.api import Reader
-from dogwatch.ledger.bodies import dump, required
+from dogwatch.ledger.bodies import checked, dump, required
 from dogwatch.ledger.copying import KINDS, Record, line, records
 from dogwatch.ledger.facts import facts
 from dogwatch.ledger.migrations import VERSION
 
 FORMAT = 1
 LINE_BYTES_MAX = 16 * 1024 * 1024
+NUMBERS_END = 2**63 - 1
 
 
 def write_lines(reader: Reader, file: IO[bytes], tell: Callable[[int], None]) -> dict[str, int]:
@@ -86,7 +89,7 @@ def unpacked(path: str) -> Iterator[IO[bytes]]:
             packed = plain.read(2) == b"\x1f\x8b"
             plain.seek(0)
             yield cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=plain))) if packed else plain
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(
             f"cannot read {path}: {error}", hint="name a file that dogwatch ledger export wrote"
         ) from error
@@ -97,6 +100,7 @@ def checked_file(file: IO[bytes], path: str) -> tuple[dict[str, Any], dict[str, 
     digest = hashlib.sha256()
     counts = dict.fromkeys(KINDS, 0)
     header: dict[str, Any] | None = None
+    order = _Order()
     number = 0
     while text := file.readline(LINE_BYTES_MAX):
         number += 1
@@ -110,8 +114,9 @@ def checked_file(file: IO[bytes], path: str) -> tuple[dict[str, Any], dict[str, 
                 return header, counts
             else:
                 _check_record(kind, body)
+                order.check(kind, body)
                 counts[kind] += 1
-        except (ValueError, TypeError, KeyError, UsageError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError, UsageError) as error:
             raise UsageError(
                 f"{path}, line {number}: {error.message if isinstance(error, UsageError) else error}",
                 hint="it must be a file that dogwatch ledger export wrote, unchanged; nothing was written",
@@ -135,6 +140,7 @@ def _parsed(text: bytes) -> Record:
 def _checked_header(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
     if kind != "ledger" or not isinstance(body.get("id"), str):
         raise ValueError("it is no export of a ledger")
+    required(body["id"], "the ledger's id")
     if body.get("format") != FORMAT or not isinstance(body.get("version"), int) or body["version"] > VERSION:
         raise ValueError("a newer dogwatch wrote it: upgrade this one")
     return dict(body)
@@ -163,23 +169,44 @@ def _check_record(kind: str, body: Mapping[str, Any]) -> None:
     for name, wanted in shape.items():
         if not isinstance(body[name], wanted) or isinstance(body[name], bool):
             raise ValueError(f"{name} of the {kind} is of the wrong type")
+        if wanted is int and not 0 <= body[name] < NUMBERS_END:
+            raise ValueError(f"{name} of the {kind} is no number that there can be")
     for name in ("pushed", "ttl", "at"):
         moment = body.get(name)
-        if (
-            moment is not None
-            and [type(part) in kinds for part, kinds in zip(moment, _MOMENT, strict=True)] != [True] * 3
-        ):
-            raise ValueError(f"{name} of the {kind} is no moment")
+        if moment is not None:
+            if [type(part) for part in moment] != [str, float, float] or not all(map(math.isfinite, moment[1:])):
+                raise ValueError(f"{name} of the {kind} is no moment")
+            checked(moment[0], "a boot")
     for name in ("key", "name", "queue", "id", "kind"):
         if name in body:
             required(body[name], name)
+    for name in ("run", "agent", "op_id"):
+        checked(body.get(name, ""), name)
     if "body" in body:
         dump(body["body"])
     if kind == "item" and body["state"] not in ("open", "acked", "expired"):
         raise ValueError("the item is in no state that there is")
 
 
-_MOMENT = ((str,), (int, float), (int, float))
+class _Order:
+    """Records stand in the order in which they are written, and none of them twice."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, str] = (0, "")
+        self._seen: set[tuple[str, ...]] = set()
+
+    def check(self, kind: str, body: Mapping[str, Any]) -> None:
+        """ValueError for a record that cannot stand here."""
+        name: str = body["key"] if kind == "document" else body["name"] if kind == "fence" else ""
+        place = (KINDS.index(kind), name)
+        if place < self._last or (name and place == self._last):
+            raise ValueError(f"the {kind} is not in its place")
+        self._last = place
+        identity = (body["queue"], body["id"]) if kind == "item" else (body.get("op_id", ""),)
+        if identity in self._seen:
+            raise ValueError(f"the {kind} is there twice")
+        if any(identity):
+            self._seen.add(identity)
 
 
 def file_records(file: IO[bytes]) -> Iterator[Record]:

@@ -22,7 +22,7 @@ from dogwatch.ledger.compaction import compact_part, old_events
 from dogwatch.ledger.copying import Record, begin, counted, fill, finish, records, verify
 from dogwatch.ledger.facts import facts, seal, sql, unseal
 from dogwatch.ledger.facts import note as note_fact
-from dogwatch.ledger.refusals import MOVING, SEALED, UNFINISHED
+from dogwatch.ledger.refusals import MOVING, SEALED, UNFINISHED, go_to, refuse_moved
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import crew_processes
@@ -34,15 +34,23 @@ _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 @contextlib.contextmanager
 def open_for_maintenance(address: str, *, must_exist: bool = True) -> Iterator[tuple[str, Store]]:
     """The ledger at the address with its name for people; also one that was moved away."""
-    name = address.removeprefix("sqlite:///")
+    name = _name(address)
     if must_exist and not _exists(address):
         raise NotFoundError(f"there is no ledger {name}", hint="dogwatch run SPEC starts one; or set DOGWATCH_HOME")
-    if "://" in name:
-        from dogwatch.ledger.postgres_errors import shown
-
-        name = shown(address)
     with contextlib.closing(open_store(address, SystemClock(), maintenance=True)) as ledger:
         yield name, ledger
+
+
+def _name(address: str) -> str:
+    """The ledger for people: its whole path, or its address without the password."""
+    path = address.removeprefix("sqlite:///")
+    if "://" in path:
+        from dogwatch.ledger.postgres_errors import shown
+
+        return shown(address)
+    if not path:
+        raise UsageError("the ledger's path is empty", hint="postgresql://…, or sqlite:///PATH")
+    return os.fsencode(os.path.abspath(path)).decode(errors="replace")
 
 
 class Progress:
@@ -75,25 +83,33 @@ def migrate(arguments: argparse.Namespace) -> int:
         if arguments.undo:
             return _undo(name, source, known, dry_run=arguments.dry_run)
         _refuse_crew(home)
+        _refuse_unfinished(name, known)
+        _refuse_moved_elsewhere(name, known, _name(arguments.to))
         if arguments.dry_run and not _exists(arguments.to):
-            words = _words(source.read(counted))
-            print(f"would move {words} from {name} to a new file {arguments.to}, and seal {name}; nothing was changed")
+            words, there = _words(source.read(counted)), _name(arguments.to)
+            print(f"would move {words} from {name} to a new file {there}, and seal {name}; nothing was changed")
             return 0
         with open_for_maintenance(arguments.to, must_exist=False) as (there, target):
-            _refuse_same(known, target, name, there)
+            _refuse_same(known, target, there)
             counts = source.read(counted)
             words = _words(counts)
-            whole = begin(target, name, known["id"], checking_only=arguments.dry_run)
+            copier = os.urandom(8).hex()
+            whole = begin(target, name, known["id"], copier, checking_only=arguments.dry_run)
             if arguments.dry_run:
                 print(f"would move {words} from {name} to {there}, and seal {name}; nothing was moved")
                 return 0
             seal(source, there)
             if not whole:
-                _copy(source, target, sum(counts.values()))
-            # Only now, when all of it is there and proved: until here, --undo leads back.
+                total = sum(counts.values())
+                source.read(lambda reader: _fill(target, records(reader), copier, total))
+            # Only now, when all of it is there and proved: until here, --undo leads back. And before the new one is
+            # opened: never can both be written.
             source.run(lambda tx: note_fact(tx, MOVING, None))
+            if not whole:
+                finish(target, copier)
     print(f"moved {words} from {name} to {there}")
-    note(f"the old ledger is sealed; from now on: export DOGWATCH_LEDGER={there} (with its password, where it has one)")
+    password = " (with its password, where it has one)" if "://" in there else ""
+    note(f"the old ledger is sealed; from now on, {go_to(there)}{password}")
     return 0
 
 
@@ -107,14 +123,21 @@ def _words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
 
 
-def _refuse_same(known: Mapping[str, str], target: Store, name: str, there: str) -> None:
-    if target.read(facts)["id"] == known["id"]:
-        raise RefusedError(f"{there} is the very ledger to be moved", hint="name another place; nothing was changed")
+def _refuse_unfinished(name: str, known: Mapping[str, str]) -> None:
+    refuse_moved(name, {fact: value for fact, value in known.items() if fact == UNFINISHED})
+
+
+def _refuse_moved_elsewhere(name: str, known: Mapping[str, str], there: str) -> None:
     if SEALED in known and known[SEALED] != there:
         raise RefusedError(
             f"{name} {'is being' if MOVING in known else 'was'} moved to {known[SEALED]}, not to {there}",
             hint="dogwatch ledger migrate --undo gives up a move that was not finished",
         )
+
+
+def _refuse_same(known: Mapping[str, str], target: Store, there: str) -> None:
+    if target.read(facts)["id"] == known["id"]:
+        raise RefusedError(f"{there} is the very ledger to be moved", hint="name another place; nothing was changed")
     if SEALED in target.read(facts):
         raise RefusedError(f"{there} was itself moved elsewhere", hint="name an empty database; nothing was changed")
 
@@ -131,19 +154,14 @@ def _undo(name: str, source: Store, known: Mapping[str, str], *, dry_run: bool) 
     return 0
 
 
-def _copy(source: Store, target: Store, total: int) -> None:
-    source.read(lambda reader: _fill(target, records(reader), total))
-
-
-def _fill(target: Store, content: Iterator[Record], total: int) -> None:
-    """Writes all of it, reads it back, and only then opens it."""
+def _fill(target: Store, content: Iterator[Record], copier: str, total: int) -> None:
+    """Writes all of it and reads it back; it is not opened yet."""
     copying = Progress("copying", total)
-    counts, checksum = fill(target, content, copying)
+    counts, checksum = fill(target, content, copier, copying)
     copying.end()
     verifying = Progress("verifying", total)
     verify(target, counts, checksum, verifying)
     verifying.end()
-    finish(target)
 
 
 def _refuse_crew(home: Home) -> None:
@@ -154,6 +172,7 @@ def _refuse_crew(home: Home) -> None:
 def export(arguments: argparse.Namespace) -> int:
     """Writes everything, as of one instant; the crew may be at work meanwhile."""
     with open_for_maintenance(the_home().ledger) as (name, ledger):
+        _refuse_unfinished(name, ledger.read(facts))
         counts = ledger.read(counted)
         words = _words(counts)
         if arguments.file != "-" and os.path.exists(arguments.file):
@@ -177,23 +196,23 @@ def import_(arguments: argparse.Namespace) -> int:
     with unpacked(arguments.file) as file:
         header, counts = checked_file(file, arguments.file)
         words = _words(counts)
-        if not arguments.dry_run:
-            os.makedirs(home.path, mode=0o700, exist_ok=True)
-        elif not home.has_ledger:
+        if arguments.dry_run and not home.has_ledger:
             print(f"would write {words} into a new ledger {home.ledger}; nothing was changed")
             return 0
         with open_for_maintenance(home.ledger, must_exist=False) as (name, ledger):
             known = ledger.read(facts)
             if SEALED in known:
                 raise RefusedError(f"{name} was moved to {known[SEALED]}", hint="set DOGWATCH_HOME to another folder")
-            source = os.path.basename(arguments.file)
-            if begin(ledger, source, header["id"], checking_only=arguments.dry_run):
+            source = os.path.basename(os.fsencode(arguments.file)).decode(errors="replace")
+            copier = os.urandom(8).hex()
+            if begin(ledger, source, header["id"], copier, checking_only=arguments.dry_run):
                 raise RefusedError(f"{name} was filled from this ledger already", hint="name an empty one")
             if arguments.dry_run:
                 print(f"would write {words} into {name}; nothing was changed")
                 return 0
             file.seek(0)
-            _fill(ledger, file_records(file), sum(counts.values()))
+            _fill(ledger, file_records(file), copier, sum(counts.values()))
+            finish(ledger, copier)
     print(f"wrote {words} into {name}")
     return 0
 
@@ -239,6 +258,7 @@ def adopt(arguments: argparse.Namespace) -> int:
     if not home.ledger_url:
         raise RefusedError("the ledger is a file of this home", hint="adopt is for a ledger on a server")
     with open_for_maintenance(home.ledger) as (name, ledger):
+        refuse_moved(name, ledger.read(facts))
 
         def fn(tx: Tx) -> tuple[str, int]:
             document = tx.get(BOUND)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dogwatch.ledger.api import START, Reader
-from dogwatch.ledger.facts import sql
+from dogwatch.ledger.api import Reader
+from dogwatch.ledger.copying import all_events
 from dogwatch.ledger.records import Record
 from dogwatch.model.codec import decode
 from dogwatch.model.events import EVENTS
@@ -21,7 +21,6 @@ from dogwatch.model.records import (
     TaskRecord,
 )
 
-PAGE = 500
 _KINDS: dict[str, type[Record] | type[Plan]] = {
     "run": RunRecord,
     "plan": Plan,
@@ -42,17 +41,14 @@ class _Story:
         self.ends: dict[str, list[str]] = {}
         self.accepted: set[tuple[str, str]] = set()
         self.unknown: set[str] = set()
-        cursor = START
-        while events := sql(reader).after(cursor, PAGE, ""):
-            cursor = events[-1].cursor
-            for event in events:
-                self.operations.add(event.op_id)
-                if event.kind not in EVENTS:
-                    self.unknown.add(event.kind)
-                elif event.kind == "run_ended":
-                    self.ends.setdefault(event.run, []).append(str(event.body.get("state")))
-                elif event.kind == "task_accepted":
-                    self.accepted.add((event.run, str(event.body.get("task"))))
+        for event in all_events(reader):
+            self.operations.add(event.op_id)
+            if event.kind not in EVENTS:
+                self.unknown.add(event.kind)
+            elif event.kind == "run_ended":
+                self.ends.setdefault(event.run, []).append(str(event.body.get("state")))
+            elif event.kind == "task_accepted":
+                self.accepted.add((event.run, str(event.body.get("task"))))
 
 
 def disagreements(reader: Reader) -> Iterator[str]:

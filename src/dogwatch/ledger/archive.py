@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 PART_EVENTS_MAX = 1000
@@ -17,10 +17,11 @@ def pack(rows: Sequence[Sequence[Any]]) -> bytes:
     return zlib.compress("\n".join(json.dumps(row[:-1], separators=(",", ":")) for row in rows).encode())
 
 
-def unpack(data: bytes) -> Iterable[tuple[Any, ...]]:
-    """The rows again; ValueError where the part is damaged."""
+def unpack(data: bytes) -> Iterator[tuple[Any, ...]]:
+    """The rows again; ValueError or TypeError where the part is damaged."""
     try:
         text = zlib.decompress(bytes(data)).decode()
     except zlib.error as error:
         raise ValueError(f"a part of the archive is damaged: {error}") from error
-    return [(*json.loads(line), True) for line in text.split("\n")]
+    for line in text.split("\n"):
+        yield (*json.loads(line), True)

@@ -47,6 +47,8 @@ def checked(text: str, what: str) -> str:
     """`text` itself where it can be a key, a kind or any other name; UsageError otherwise."""
     if not isinstance(text, str):
         raise UsageError(f"{what} must be text, not {type(text).__name__}")
+    if text.isascii() and len(text) <= NAME_BYTES_MAX and "\0" not in text:
+        return text
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import load
-from dogwatch.ledger.copying import records
+from dogwatch.ledger.copying import paged
 from dogwatch.ledger.facts import sql
+from dogwatch.ledger.sql_reader import to_event
 
 _RULES = {
     "a lease has a fence that was never granted": (
@@ -34,13 +34,25 @@ def problems(reader: Reader) -> Iterator[str]:
         for (found,) in ledger.rows(f"{statement} LIMIT 20"):
             yield f"{rule}: {found}"
     yield from _archive(reader)
-    try:
-        for _ in records(reader):
-            pass
-        for (body,) in ledger.rows("SELECT body FROM items"):
-            load(body)
-    except (LedgerError, ValueError) as error:
-        yield str(error).partition("\n")[0]
+    yield from _bodies(reader)
+
+
+def _bodies(reader: Reader) -> Iterator[str]:
+    """Each is a JSON object."""
+    ledger = sql(reader)
+    for what, label, order in (
+        ("document", "key", ("key",)),
+        ("item", "queue || ' ' || id", ("seq",)),
+        ("event", "kind", ledger.dialect.order),
+    ):
+        names = f"{label}, body, {', '.join(order)}"
+        for name, body, *place in paged(ledger, names, f"{what}s", order):
+            try:
+                found = load(body)
+            except (ValueError, RecursionError):
+                found = None
+            if not isinstance(found, dict):
+                yield f"the body of the {what} {name} cannot be read (at {'-'.join(map(str, place))})"
 
 
 def _archive(reader: Reader) -> Iterator[str]:
@@ -52,13 +64,22 @@ def _archive(reader: Reader) -> Iterator[str]:
     ):
         number, pos, seq, events, data = parts[0]
         try:
-            places = [(row[0], row[1]) for row in unpack(data)]
-        except ValueError as error:
-            yield f"part {number} of the archive: {error}"
+            rows = [(row, to_event(row, "")) for row in unpack(data)]
+            places = [(int(row[0]), int(row[1])) for row, _ in rows]
+        except (ValueError, TypeError) as error:
+            yield f"part {number} of the archive cannot be read: {error}"
             continue
         if len(places) != events or places != sorted(set(places)) or places[-1] != (pos, seq) or places[0] <= before:
             yield f"part {number} of the archive does not hold what it says"
         before = places[-1]
+        listed = set(ledger.rows("SELECT run, kind FROM archive_index WHERE n = ?", (number,)))
+        if listed != {(event.run, event.kind) for _, event in rows}:
+            yield f"part {number} of the archive is listed with other runs or kinds than it holds"
+        operations = [event.op_id for _, event in rows if event.op_id]
+        marks = ", ".join("?" * len(operations))
+        known = f"SELECT count(*) FROM archived_op_ids WHERE op_id IN ({marks})"
+        if operations and ledger.rows(known, operations) != [(len(operations),)]:
+            yield f"part {number} of the archive holds operations that would not be known again"
     first = ledger.rows(f"{ledger.event_rows()} LIMIT 1")
     if first and (first[0][0], first[0][1]) <= before:
         yield "an event is older than the archive"

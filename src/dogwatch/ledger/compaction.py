@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.archive import PART_BYTES_MAX, PART_EVENTS_MAX, pack
 from dogwatch.ledger.facts import sql
 from dogwatch.ledger.sql_reader import Row
+from dogwatch.ledger.sql_tx import SqlTx
 
 
 def old_events(reader: Reader, before: float) -> int:
@@ -17,9 +20,12 @@ def compact_part(tx: Tx, before: float) -> tuple[int, int, int]:
     """Archives the oldest events, up to the first that is not older than `before`; how many, and their size before and
     after. All in one transaction: an event is in the one place or in the other."""
     ledger = sql(tx)
-    part = _oldest(ledger.rows(f"{ledger.event_rows()} LIMIT ?", (PART_EVENTS_MAX,)), before)
+    part = _oldest(ledger.rows(f"{ledger.event_rows()} LIMIT ?", (_fitting(ledger),)), before)
     if not part:
         return 0, 0, 0
+    if not ledger.rows("SELECT 1 FROM archives LIMIT 1"):
+        for statement in ledger.dialect.first_archive:
+            ledger.rows(statement)
     data = pack(part)
     pos, seq = part[-1][0], part[-1][1]
     ((number,),) = ledger.rows(
@@ -34,12 +40,18 @@ def compact_part(tx: Tx, before: float) -> tuple[int, int, int]:
     return len(part), sum(len(row[3]) for row in part), len(data)
 
 
-def _oldest(rows: list[Row], before: float) -> list[Row]:
-    part: list[Row] = []
-    size = 0
-    for row in rows:
-        size += len(row[3])
-        if row[6] >= before or not row[-1] or (part and size > PART_BYTES_MAX):
+def _fitting(ledger: SqlTx) -> int:
+    """How many of the oldest events go into one part: looked at before they are read."""
+    sizes = f"SELECT length(body) FROM events ORDER BY {', '.join(ledger.dialect.order)} LIMIT ?"
+    total = fitting = 0
+    for (size,) in ledger.rows(sizes, (PART_EVENTS_MAX,)):
+        total += size
+        if fitting and total > PART_BYTES_MAX:
             break
-        part.append(row)
-    return part
+        fitting += 1
+    return fitting
+
+
+def _oldest(rows: list[Row], before: float) -> list[Row]:
+    """Those before the first that is too young, or that others may still come before."""
+    return list(takewhile(lambda row: row[6] < before and row[-1], rows))

@@ -14,11 +14,12 @@ from itertools import islice
 from typing import Any
 
 from dogwatch.errors import LedgerError, RefusedError
-from dogwatch.ledger.api import START, Reader, Store, Tx
+from dogwatch.ledger.api import START, Event, Reader, Store, Tx
 from dogwatch.ledger.bodies import dump, load
-from dogwatch.ledger.facts import COPY_OF, TABLES, facts, note, sql
+from dogwatch.ledger.facts import COPIER, COPY_OF, TABLES, facts, note, sql
 from dogwatch.ledger.refusals import UNFINISHED
-from dogwatch.ledger.sql_tx import columns
+from dogwatch.ledger.sql_reader import EVENT_COLUMNS, Row, to_event
+from dogwatch.ledger.sql_tx import SqlTx, columns
 from dogwatch.model.moment import Moment
 
 Record = tuple[str, Mapping[str, Any]]
@@ -39,30 +40,41 @@ def counted(reader: Reader) -> dict[str, int]:
 def records(reader: Reader) -> Iterator[Record]:
     """All of a ledger, as of one instant, a page at a time."""
     tx = sql(reader)
-    for key, revision, body in _paged(tx.rows, "key, revision, body", "documents", ("key",)):
+    for key, revision, body in paged(tx, "key, revision, body", "documents", ("key",)):
         yield "document", {"key": key, "revision": revision, "body": load(body)}
-    for name, fence in _paged(tx.rows, "name, fence", "fences", ("name",)):
+    for name, fence in paged(tx, "name, fence", "fences", ("name",)):
         yield "fence", {"name": name, "fence": fence}
-    names = "seq, queue, id, state, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall, body"
-    for row in _paged(tx.rows, names, "items", ("seq",)):
-        _, queue, identity, state, fence = row[:5]
-        ttl = list(row[8:11]) if row[8] is not None else None
+    names = "queue, id, state, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall, body"
+    for row in paged(tx, names, "items", ("seq",)):
+        queue, identity, state, fence = row[:4]
+        ttl = list(row[7:10]) if row[7] is not None else None
         yield (
             "item",
-            {"queue": queue, "id": identity, "state": state, "fence": fence, "pushed": list(row[5:8]), "ttl": ttl}
-            | {"body": load(row[11])},
+            {"queue": queue, "id": identity, "state": state, "fence": fence, "pushed": list(row[4:7]), "ttl": ttl}
+            | {"body": load(row[10])},
         )
+    for event in all_events(reader):
+        at = [event.at.boot, event.at.mono, event.at.wall]
+        known = {"kind": event.kind, "body": event.body, "at": at, "run": event.run, "agent": event.agent}
+        yield "event", {**known, "op_id": event.op_id}
+
+
+def all_events(reader: Reader) -> Iterator[Event]:
+    """All events of this instant, also those that no follower is told yet because a transaction that is still open
+    could come before them: documents of this instant may rest on them."""
+    tx = sql(reader)
     cursor = START
-    while events := tx.after(cursor, PAGE, ""):
-        cursor = events[-1].cursor
-        for event in events:
-            at = [event.at.boot, event.at.mono, event.at.wall]
-            known = {"kind": event.kind, "body": event.body, "at": at, "run": event.run, "agent": event.agent}
-            yield "event", {**known, "op_id": event.op_id}
+    while page := tx.after(cursor, PAGE, ""):
+        cursor = page[-1].cursor
+        yield from page
+    names, told = f"{tx.dialect.pos}, {EVENT_COLUMNS}, {tx.dialect.told}", tx.dialect.told
+    for row in paged(tx, names, f"events WHERE NOT ({told})", tx.dialect.order):
+        yield from tx.values(lambda row: to_event(row, START), [row])
 
 
-def begin(store: Store, source: str, source_id: str, *, checking_only: bool) -> bool:
-    """Prepares an empty ledger to be filled; True where an earlier copy of the same source is whole already."""
+def begin(store: Store, source: str, source_id: str, copier: str, *, checking_only: bool) -> bool:
+    """Prepares an empty ledger to be filled by `copier`, and by nobody else who has begun before; True where an earlier
+    copy of the same source is whole already."""
 
     def fn(tx: Tx) -> bool:
         known = facts(tx)
@@ -81,18 +93,21 @@ def begin(store: Store, source: str, source_id: str, *, checking_only: bool) -> 
                 sql(tx).change(f"DELETE FROM {table}")
             note(tx, COPY_OF, source_id)
             note(tx, UNFINISHED, source)
+            note(tx, COPIER, copier)
         return False
 
     return store.run(fn)
 
 
-def fill(store: Store, content: Iterator[Record], tell: Callable[[int], None]) -> tuple[dict[str, int], str]:
+def fill(
+    store: Store, content: Iterator[Record], copier: str, tell: Callable[[int], None]
+) -> tuple[dict[str, int], str]:
     """Writes all records into a ledger that was prepared; how many of each kind there were, and their checksum."""
     counts = dict.fromkeys(KINDS, 0)
     digest = hashlib.sha256()
     done = 0
     while page := list(islice(content, PAGE)):
-        store.run(partial(_write_page, page=page))
+        store.run(partial(_write_page, page=page, copier=copier))
         for kind, body in page:
             counts[kind] += 1
             digest.update(line(kind, body))
@@ -122,12 +137,14 @@ def verify(store: Store, counts: Mapping[str, int], checksum: str, tell: Callabl
         )
 
 
-def finish(store: Store) -> None:
+def finish(store: Store, copier: str) -> None:
     """Raises every fence and opens the copy."""
 
     def fn(tx: Tx) -> None:
+        _refuse_other(tx, copier)
         sql(tx).change("UPDATE fences SET fence = fence + 1")
         note(tx, UNFINISHED, None)
+        note(tx, COPIER, None)
 
     store.run(fn)
 
@@ -137,7 +154,15 @@ def line(kind: str, body: Mapping[str, Any]) -> bytes:
     return json.dumps({kind: body}, separators=(",", ":"), sort_keys=True).encode() + b"\n"
 
 
-def _write_page(tx: Tx, page: Sequence[Record]) -> None:
+def _refuse_other(tx: Tx, copier: str) -> None:
+    if facts(tx).get(COPIER) != copier:
+        raise RefusedError(
+            "another process has begun to copy into the ledger there", hint="leave it to that one, or run this again"
+        )
+
+
+def _write_page(tx: Tx, page: Sequence[Record], copier: str) -> None:
+    _refuse_other(tx, copier)
     for kind, body in page:
         _write(tx, kind, body)
 
@@ -165,15 +190,15 @@ def _write(tx: Tx, kind: str, body: Mapping[str, Any]) -> None:
         )
 
 
-def _paged(
-    rows: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]], names: str, table: str, order: tuple[str]
-) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table in the order of its first column, which is unique."""
-    (key,) = order
-    page = rows(f"SELECT {names} FROM {table} ORDER BY {key} LIMIT {PAGE}", ())
+def paged(tx: SqlTx, names: str, table: str, order: Sequence[str]) -> Iterator[Row]:
+    """The rows of a table, which may have a condition, in the order of some columns that are unique together."""
+    key = ", ".join(order)
+    behind = f"{'AND' if ' WHERE ' in table else 'WHERE'} ({key}) > ({', '.join('?' * len(order))})"
+    page = tx.rows(f"SELECT {names}, {key} FROM {table} ORDER BY {key} LIMIT {PAGE}")
     while page:
-        yield from page
-        page = rows(f"SELECT {names} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT {PAGE}", (page[-1][0],))
+        yield from (row[: -len(order)] for row in page)
+        last = page[-1][-len(order) :]
+        page = tx.rows(f"SELECT {names}, {key} FROM {table} {behind} ORDER BY {key} LIMIT {PAGE}", last)
 
 
 def _words(counts: Mapping[str, int]) -> str:

@@ -12,9 +12,11 @@ import contextlib
 import os
 import select
 import socket
+import time
 
 ADDRESS_BYTES_MAX = 107
 NAME_PREFIX = "bell-"
+SETTLED_NS = 1_000_000_000
 
 
 class Doorbell:
@@ -26,16 +28,24 @@ class Doorbell:
         self._address = os.path.join(folder, self._name)
         self._ringing: socket.socket | None = None
         self._listening: socket.socket | None = None
+        self._poll = select.poll()
+        self._others: list[str] = []
+        self._others_of = -1
 
     def ring(self) -> None:
         """Tells every other listener; never waits and never fails, for the commit stands whoever hears of it."""
         try:
-            names = os.listdir(self._folder)
+            changed = os.stat(self._folder).st_mtime_ns
+            if changed != self._others_of:
+                names = os.listdir(self._folder)
+                bells = [name for name in names if name.startswith(NAME_PREFIX) and name != self._name]
+                self._others = [os.path.join(self._folder, name) for name in bells]
+                # A folder that has just changed may change again without looking any different.
+                self._others_of = changed if time.time_ns() - changed > SETTLED_NS else -1
         except OSError:
             return
-        for name in names:
-            if name.startswith(NAME_PREFIX) and name != self._name:
-                self._send(os.path.join(self._folder, name))
+        for address in self._others:
+            self._send(address)
 
     def fileno(self) -> int:
         """Readable when somebody has rung."""
@@ -44,20 +54,19 @@ class Doorbell:
     def wait(self, timeout_s: float) -> bool:
         """Waits for a ring, and takes all that have come."""
         listening = self._listen()
-        poll = select.poll()
-        poll.register(listening, select.POLLIN)
-        if not poll.poll(max(0.0, timeout_s) * 1000):
-            return False
-        with contextlib.suppress(BlockingIOError):
-            while True:
+        rung = bool(self._poll.poll(max(0.0, timeout_s) * 1000))
+        if rung:
+            listening.recv(16)
+            while self._poll.poll(0):
                 listening.recv(16)
-        return True
+        return rung
 
     def close(self) -> None:
         """Takes the bell off. Closing twice is no error."""
         if self._listening is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._address)
+            self._poll.unregister(self._listening)
             self._listening.close()
             self._listening = None
         if self._ringing is not None:
@@ -68,6 +77,7 @@ class Doorbell:
         if self._listening is None:
             self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._listening.setblocking(False)
+            self._poll.register(self._listening, select.POLLIN)
             with contextlib.suppress(OSError):
                 if len(os.fsencode(self._address)) <= ADDRESS_BYTES_MAX:
                     os.makedirs(self._folder, mode=0o700, exist_ok=True)

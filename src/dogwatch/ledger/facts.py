@@ -8,6 +8,8 @@ from dogwatch.ledger.sql_tx import SqlTx
 
 TABLES = ("events", "documents", "fences", "leases", "items", "archives", "archive_index", "archived_op_ids")
 COPY_OF = "copy_of"
+COPIER = "copier"
+"""The fact which process fills this ledger: one that began before it must not write any more."""
 
 
 def sql(reader: Reader) -> SqlTx:
@@ -38,10 +40,9 @@ def seal(store: Store, where: str) -> None:
     """Nothing is written any more, by whichever process, also those that have the ledger open now."""
 
     def fn(tx: Tx) -> None:
-        known = facts(tx)
-        note(tx, SEALED, where)
-        note(tx, MOVING, "yes")
-        if SEALED not in known:
+        if SEALED not in facts(tx):
+            note(tx, SEALED, where)
+            note(tx, MOVING, "yes")
             for statement in sql(tx).dialect.seal:
                 for table in TABLES:
                     sql(tx).rows(statement.format(table=table))

@@ -218,7 +218,10 @@ class PostgresStore:
         """Lets go of everything. Closing twice is no error."""
         if self._session is not None and self._ring_due is not None:
             with contextlib.suppress(ConnectionLostError, ServerError):
-                self._session.ask(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,))
+                # Perhaps it has rung already, and only the answer is on its way.
+                self._session.settle()
+                if self._ring_due is not None:
+                    self._session.ask(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,))
             self._ring_due = None
         self._drop()
         if self._bell is not None:
@@ -380,7 +383,9 @@ class PostgresStore:
 
     def _hear(self) -> bool:
         """Whether somebody else has rung, here or through the server, or the connection was lost or found again."""
-        rung = self._bell is not None and self._bell.wait(0)
+        if self._bell is not None and self._bell.wait(0):
+            return True
+        rung = False
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._inner_bell)
             rung = True

@@ -80,6 +80,15 @@ STEPS: dict[int, tuple[str, ...]] = {
         """,
         "CREATE INDEX archive_kinds ON dogwatch.archive_index (kind, n)",
         'CREATE TABLE dogwatch.archived_op_ids (op_id text COLLATE "C" PRIMARY KEY)',
+        """
+        CREATE FUNCTION dogwatch.refuse_archived() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.op_id <> '' AND EXISTS (SELECT FROM dogwatch.archived_op_ids WHERE op_id = NEW.op_id) THEN
+                RAISE unique_violation USING MESSAGE = 'this operation is in the archive';
+            END IF;
+            RETURN NEW;
+        END $$
+        """,
         # When somebody last rang for all: lost in a crash, and nothing is lost with it.
         """
         CREATE UNLOGGED TABLE dogwatch.bell (

@@ -55,6 +55,10 @@ class PostgresTx(SqlTx):
         told=f"pos < {HORIZON}",
         seal=("CREATE TRIGGER sealed BEFORE INSERT OR UPDATE OR DELETE ON {table} EXECUTE FUNCTION refuse()",),
         unseal=("DROP TRIGGER sealed ON {table}",),
+        first_archive=(
+            "DROP TRIGGER IF EXISTS archived ON events",
+            "CREATE TRIGGER archived BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION refuse_archived()",
+        ),
         skip_locked="FOR UPDATE SKIP LOCKED",
     )
 
@@ -174,14 +178,9 @@ class PostgresTx(SqlTx):
         return bool(self.rows(f"SELECT 1 FROM events WHERE pos >= {HORIZON} LIMIT 1"))
 
     def _append(self, values: Sequence[Any]) -> bool:
-        if self._guessing and values[0]:
-            # An id that is in the archive leaves the event without a kind, which no event may be.
-            op_id, run, agent, kind, *rest = values
-            known = "SELECT 1 FROM archived_op_ids WHERE op_id = ?"
-            self.later(
-                f"{EVENT} VALUES (?, ?, ?, CASE WHEN EXISTS ({known}) THEN NULL ELSE ? END, ?, ?, ?, ?)",
-                (op_id, run, agent, op_id, kind, *rest),
-            )
+        if self._guessing:
+            # The unique index refuses an id that was used before, and a trigger one that is in the archive.
+            self.later(f"{EVENT} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
         elif not super()._append(values):
             return False
         self.witness = values

@@ -31,9 +31,18 @@ def refuse_moved(name: str, facts: Mapping[str, str]) -> None:
 
 def sealed(name: str, where: str) -> LedgerSealedError:
     """The ledger was moved."""
-    return LedgerSealedError(
-        f"the ledger {name} was moved to {where}", hint=f"nothing was changed; set DOGWATCH_LEDGER to {where}"
-    )
+    return LedgerSealedError(f"the ledger {name} was moved to {where}", hint=f"nothing was changed; {go_to(where)}")
+
+
+def go_to(where: str) -> str:
+    """What makes dogwatch work with the ledger there; a file is always the home's own."""
+    if "://" in where:
+        return f"set DOGWATCH_LEDGER to {where}"
+    if not where.startswith("/"):
+        return "dogwatch ledger info says where it is"
+    folder, _, file = where.rpartition("/")
+    moved = "" if file == "ledger.db" else f"rename that file to {folder}/ledger.db, "
+    return f"{moved}set DOGWATCH_HOME to {folder or '/'} and leave DOGWATCH_LEDGER empty"
 
 
 def too_new(name: str, version: int, known: int) -> LedgerTooNewError:

@@ -41,6 +41,8 @@ class Dialect:
     seal: tuple[str, ...]
     """The statements after which a table takes no changes, whoever makes them."""
     unseal: tuple[str, ...]
+    first_archive: tuple[str, ...] = ()
+    """The statements to be made before the first event is archived."""
     skip_locked: str = ""
 
 

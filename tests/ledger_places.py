@@ -1,4 +1,4 @@
-"""Homes with ledgers of either engine, full of everything that a ledger can hold, for the tests of `dogwatch ledger`."""
+"""Homes with ledgers of either engine and everything that a ledger can hold, for the tests of `dogwatch ledger`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def fill(store: Store, events: int) -> None:
     """Two runs as a crew would leave them, one of them over; leases, claims, queues; so many further events."""
     done, running = add_run(store), add_run(store)
     for run in (done, running):
-        store.run(lambda tx, run=run: _work(tx, run))
+        store.run(partial(_work, run=run))
     end_run(store, done)
     store.run(_rest)
     for first in range(0, events, 500):
@@ -158,8 +159,8 @@ def _work(tx: Tx, run: str) -> None:
     draft = TaskRecord(run=run, task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
     save(tx, replace(draft, state="accepted", agent="writer", attempt=1, dispatched=tx.now, finished=tx.now))
     tx.append("task_accepted", {"task": "draft"}, f"accepted:{run}:draft", run=run, agent="writer")
-    message = MessageRecord(run=run, id="m1", agent="writer", text="Write.", sent=tx.now)
-    save(tx, message)
+    about: dict[str, Any] = {"to": "writer", "sender": "captain", "kind": "task", "subject": "draft", "body": "Write."}
+    message = save(tx, MessageRecord(run=run, id="m1", queued=tx.now, incarnation=1, **about))
     tx.append("message_sent", {"message": "m1"}, f"message:{message.key}", run=run, agent="writer")
 
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import pytest
 
-for part in ("documents", "events", "leases", "model", "overlaps", "processes", "queues", "transactions"):
+for part in ("archive", "documents", "events", "leases", "model", "overlaps", "processes", "queues", "transactions"):
     pytest.register_assert_rewrite(f"contract.parts.{part}")

@@ -5,6 +5,7 @@ An engine is put under it by a subclass with one fixture `opener`, as `test_sqli
 
 from __future__ import annotations
 
+from contract.parts.archive import ArchiveContract
 from contract.parts.documents import DocumentContract
 from contract.parts.events import EventContract
 from contract.parts.leases import LeaseContract
@@ -24,5 +25,6 @@ class LedgerContract(
     ModelContract,
     ProcessContract,
     OverlapContract,
+    ArchiveContract,
 ):
     """All of it."""

@@ -15,6 +15,15 @@ CREATE FUNCTION dogwatch.refuse() RETURNS trigger
         BEGIN
             RAISE EXCEPTION '%', (SELECT value FROM dogwatch.facts WHERE name = 'sealed') USING ERRCODE = 'DW001';
         END $$;
+CREATE FUNCTION dogwatch.refuse_archived() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+        BEGIN
+            IF NEW.op_id <> '' AND EXISTS (SELECT FROM dogwatch.archived_op_ids WHERE op_id = NEW.op_id) THEN
+                RAISE unique_violation USING MESSAGE = 'this operation is in the archive';
+            END IF;
+            RETURN NEW;
+        END $$;
 SET default_tablespace = '';
 SET default_table_access_method = heap;
 CREATE TABLE dogwatch.archive_index (
@@ -97,6 +106,8 @@ CREATE TABLE dogwatch.items (
     claim_boot text,
     claim_mono double precision,
     claim_wall double precision,
+    host text DEFAULT ''::text NOT NULL,
+    ttl_server double precision DEFAULT 0 NOT NULL,
     claim_host text DEFAULT ''::text NOT NULL,
     claim_server double precision DEFAULT 0 NOT NULL,
     body text NOT NULL
@@ -136,7 +147,7 @@ COPY dogwatch.archives (n, last_pos, last_seq, events, data) FROM stdin;
 1	3734	2	2	\\x789c8d8ddd0ac2300c46ef7d0ac97594741527beca3a465d2b0eb52d6d3605f1ddcd86de1b02f9e170be46d7ba428590c7d015b699bd0384978174b3c1c0d180f3f768e02ddf538cbc51808a88b684aaa66fc9b160c248c72450bb6a44bdc30a816db9766e28c9727ff9e9d93f79d1076bcc48e4cf935fcbe60edacda3d7fbff431f79609fe7f4f6036cd63af6
 \.
 COPY dogwatch.bell (one, rung) FROM stdin;
-t	2026-11-16 01:34:34.157857+00
+t	2026-11-16 01:52:20.485078+00
 \.
 COPY dogwatch.documents (key, revision, body) FROM stdin;
 run/demo	2	{"state":"RUNNING"}
@@ -146,7 +157,7 @@ COPY dogwatch.events (pos, seq, op_id, run, agent, kind, boot, mono, wall, body)
 3749	3				noted	boot-1	1001.5	1700000001.5	{}
 \.
 COPY dogwatch.facts (name, value) FROM stdin;
-id	443aa31e88aa9de0
+id	d844d94b085e9e38
 offset	0
 version	2
 \.
@@ -154,16 +165,16 @@ COPY dogwatch.fences (name, fence) FROM stdin;
 captain/demo	2
 permits	2
 \.
-COPY dogwatch.items (seq, queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall, claim_boot, claim_mono, claim_wall, claim_host, claim_server, body) FROM stdin;
-1	tasks	task-0	acked	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794792934.175158	{"n":0}
-2	tasks	task-1	open	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794792934.177455	{"n":1}
-3	tasks	task-2	open		0	boot-1	1000	1700000000	\N	\N	\N	\N	\N	\N		0	{"n":2}
-4	tasks	task-3	open		0	boot-1	1000	1700000000	boot-1	1300	1700000300	\N	\N	\N		0	{"n":3}
+COPY dogwatch.items (seq, queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall, claim_boot, claim_mono, claim_wall, host, ttl_server, claim_host, claim_server, body) FROM stdin;
+1	tasks	task-0	acked	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794793940.496413		1794794000.497737	{"n":0}
+2	tasks	task-1	open	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794793940.499133		1794794000.499731	{"n":1}
+3	tasks	task-2	open		0	boot-1	1000	1700000000	\N	\N	\N	\N	\N	\N		1794793940.500414		0	{"n":2}
+4	tasks	task-3	open		0	boot-1	1000	1700000000	boot-1	1300	1700000300	\N	\N	\N		1794794240.500902		0	{"n":3}
 \.
 COPY dogwatch.leases (name, slot, holder, fence, renewed_boot, renewed_mono, renewed_wall, expires_boot, expires_mono, expires_wall, host, expires_server) FROM stdin;
-captain/demo	0	second	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794792934.171304
-permits	0	a	1	boot-1	1000	1700000000	boot-1	1060	1700000060		1794792934.172365
-permits	1	b	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794792934.17316
+captain/demo	0	second	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794794000.494424
+permits	0	a	1	boot-1	1000	1700000000	boot-1	1060	1700000060		1794794000.495209
+permits	1	b	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794794000.495844
 \.
 SELECT pg_catalog.setval('dogwatch.archives_n_seq', 1, true);
 SELECT pg_catalog.setval('dogwatch.events_seq_seq', 3, true);
@@ -194,3 +205,4 @@ CREATE UNIQUE INDEX events_op_id ON dogwatch.events USING btree (op_id) WHERE (o
 CREATE INDEX events_run ON dogwatch.events USING btree (run, pos, seq) WHERE (run <> ''::text);
 CREATE INDEX events_run_kind ON dogwatch.events USING btree (run, kind, pos, seq) WHERE (run <> ''::text);
 CREATE INDEX items_open ON dogwatch.items USING btree (queue, seq) WHERE (state = 'open'::text);
+CREATE TRIGGER archived BEFORE INSERT ON dogwatch.events FOR EACH ROW EXECUTE FUNCTION dogwatch.refuse_archived();

@@ -120,6 +120,21 @@ def test_a_claim_of_another_host_ends_by_the_servers_clock_alone(
         b.run(lambda tx: tx.ack(theirs))
 
 
+@pytest.mark.parametrize("wall_b", [0.0, 9e12], ids=["long-ago", "far-future"])
+def test_an_items_own_time_ends_for_another_host_by_the_servers_clock(
+    postgres: Server, database: str, wall_b: float
+) -> None:
+    with two_hosts(database, wall_b) as (a, b, _):
+        a.run(lambda tx: tx.push("queue", {}, "item", ttl_s=600))
+        assert [item.state for item in b.read(lambda reader: reader.items("queue"))] == ["ready"]
+        claimed = b.run(lambda tx: tx.claim("queue", "b", 60))
+        assert claimed is not None
+        b.run(lambda tx: tx.give_back(claimed))
+        pass_by(postgres, database, "items SET ttl_server = ttl_server - 600")
+        assert b.read(lambda reader: reader.items("queue")) == []
+        assert b.run(lambda tx: tx.claim("queue", "b", 60)) is None
+
+
 def test_after_a_reboot_a_hosts_own_leases_and_claims_are_free_at_once_and_for_others_not_yet(database: str) -> None:
     with two_hosts(database, 0) as (a, b, clock):
         a.run(lambda tx: (tx.push("queue", {}, "item"), tx.acquire("lease", "a", 600)))

@@ -200,9 +200,8 @@ def import_(arguments: argparse.Namespace) -> int:
             print(f"would write {words} into a new ledger {home.ledger}; nothing was changed")
             return 0
         with open_for_maintenance(home.ledger, must_exist=False) as (name, ledger):
-            known = ledger.read(facts)
-            if SEALED in known:
-                raise RefusedError(f"{name} was moved to {known[SEALED]}", hint="set DOGWATCH_HOME to another folder")
+            # An unfinished copy is begun anew.
+            refuse_moved(name, {fact: value for fact, value in ledger.read(facts).items() if fact != UNFINISHED})
             source = os.path.basename(os.fsencode(arguments.file)).decode(errors="replace")
             copier = os.urandom(8).hex()
             if begin(ledger, source, header["id"], copier, checking_only=arguments.dry_run):
@@ -221,9 +220,7 @@ def compact(arguments: argparse.Namespace) -> int:
     """Archives old events; the crew may be at work meanwhile."""
     keep_s = _seconds(arguments.keep)
     with open_for_maintenance(the_home().ledger) as (name, ledger):
-        known = ledger.read(facts)
-        if SEALED in known or UNFINISHED in known:
-            raise RefusedError(f"{name} was moved, or is being moved", hint="dogwatch ledger info says where to")
+        refuse_moved(name, ledger.read(facts))
         before = SystemClock().now().wall - keep_s
         total = ledger.read(lambda reader: old_events(reader, before))
         if arguments.dry_run:
@@ -246,7 +243,7 @@ def compact(arguments: argparse.Namespace) -> int:
 
 
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
     if found is None:
         raise UsageError(f"--keep is {text!r}", hint="a number and one of s, m, h, d, w: 30d, 12h")
     return int(found[1]) * _TIMES[found[2]]

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 PART_EVENTS_MAX = 1000
+COLUMNS = 10
+"""Of an event: its position, seven columns of its own and its body."""
 PART_BYTES_MAX = 16 * 1024 * 1024
 """How much of bodies goes into one part at most, so that reading one never takes much memory."""
 
@@ -18,10 +20,13 @@ def pack(rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def unpack(data: bytes) -> Iterator[tuple[Any, ...]]:
-    """The rows again; ValueError or TypeError where the part is damaged."""
+    """The rows again; ValueError where the part is damaged."""
     try:
         text = zlib.decompress(bytes(data)).decode()
     except zlib.error as error:
         raise ValueError(f"a part of the archive is damaged: {error}") from error
     for line in text.split("\n"):
-        yield (*json.loads(line), True)
+        row = json.loads(line)
+        if not isinstance(row, list) or len(row) != COLUMNS or not all(isinstance(part, int) for part in row[:2]):
+            raise ValueError("a part of the archive holds what is no event")
+        yield (*row, True)

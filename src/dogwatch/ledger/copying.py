@@ -176,11 +176,11 @@ def _write(tx: Tx, kind: str, body: Mapping[str, Any]) -> None:
         later("INSERT INTO fences (name, fence) VALUES (?, ?)", (body["name"], body["fence"]))
     elif kind == "item":
         pushed, ttl = Moment(*body["pushed"]), Moment(*body["ttl"]) if body["ttl"] else None
-        content = dump(body["body"])
+        known = (body[name] for name in ("queue", "id", "state", "fence"))
         later(
             "INSERT INTO items (queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot,"
-            " ttl_mono, ttl_wall, body) VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*(body[name] for name in ("queue", "id", "state", "fence")), *columns(pushed), *columns(ttl), content),
+            " ttl_mono, ttl_wall, ttl_server, body) VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*known, *columns(pushed), *columns(ttl), ttl.wall if ttl else 0.0, dump(body["body"])),
         )
     else:
         at = columns(Moment(*body["at"]))

@@ -57,6 +57,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "ALTER TABLE leases ADD COLUMN host TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE leases ADD COLUMN expires_server REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE items ADD COLUMN host TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE items ADD COLUMN ttl_server REAL NOT NULL DEFAULT 0",
         "ALTER TABLE items ADD COLUMN claim_host TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE items ADD COLUMN claim_server REAL NOT NULL DEFAULT 0",
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",

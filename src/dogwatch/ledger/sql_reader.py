@@ -166,7 +166,8 @@ class SqlReader(ABC):
     def _item(self) -> str:
         return (
             "queue, id, body, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall,"
-            f" claim_boot, claim_mono, claim_wall, claim_host, claim_server > {self.dialect.now}"
+            f" claim_boot, claim_mono, claim_wall, claim_host, claim_server > {self.dialect.now},"
+            f" host, ttl_server <= {self.dialect.now}"
         )
 
     def _is_held(self, row: Row) -> bool:
@@ -184,14 +185,16 @@ class SqlReader(ABC):
         if row[11] is not None and self._stands(row[14], row[11], row[12], row[15]):
             state, expires = "claimed", Moment(*row[11:14])
         else:
-            over = expires is not None and self._is_over(expires)
+            over = expires is not None and self._is_over(expires, *row[16:18])
             state, holder = "expired" if over else "ready", ""
         # Every claim is a delivery and raises the fence by one, so they are one number.
         return Item(queue, identity, load(body), state, holder, fence, fence, Moment(*row[5:8]), expires)
 
-    def _is_over(self, end: Moment) -> bool:
+    def _is_over(self, end: Moment, host: str, by_server: object) -> bool:
         """Whether an item's own time is over. Unlike a claim it outlives a reboot, by the wall clock."""
-        return self.now.mono >= end.mono if self.now.boot == end.boot else self.now.wall >= end.wall
+        if self.now.boot == end.boot:
+            return self.now.mono >= end.mono
+        return self.now.wall >= end.wall if host == self._host else bool(by_server)
 
     def _parts_after(self, position: Position, run: str) -> Request:
         """The request for the first part of the archive, which is older than all events, behind a position."""

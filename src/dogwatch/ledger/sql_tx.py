@@ -125,10 +125,12 @@ class SqlTx(SqlReader):
         """Puts an item into a queue and returns its id; None where the queue has seen it before."""
         identity = checked(item_id, "an item's id") or os.urandom(8).hex()
         expires = None if ttl_s is None else self.now.plus(seconds(ttl_s, "an item's time"))
+        shared = (self._host, ttl_s or 0.0)
         inserted = self.insert(
             "INSERT INTO items (queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot,"
-            " ttl_mono, ttl_wall, body) VALUES (?, ?, 'open', '', 0, ?, ?, ?, ?, ?, ?, ?)",
-            (required(queue, "a queue"), identity, *columns(self.now), *columns(expires), dump(body)),
+            " ttl_mono, ttl_wall, host, ttl_server, body)"
+            f" VALUES (?, ?, 'open', '', 0, ?, ?, ?, ?, ?, ?, ?, {self.dialect.now} + ?, ?)",
+            (required(queue, "a queue"), identity, *columns(self.now), *columns(expires), *shared, dump(body)),
             unless="(queue, id)",
         )
         return identity if inserted else None
@@ -141,8 +143,9 @@ class SqlTx(SqlReader):
         required(holder, "a holder")
         expires = self.now.plus(seconds(ttl_s, "a claim's time"))
         now = self.dialect.now
-        over = "(ttl_boot IS NOT NULL AND CASE WHEN ttl_boot = ? THEN ttl_mono <= ? ELSE ttl_wall <= ? END)"
-        of_now = columns(self.now)
+        here = "WHEN ttl_boot = ? THEN ttl_mono <= ? WHEN host = ? THEN ttl_wall <= ?"
+        over = f"(ttl_boot IS NOT NULL AND CASE {here} ELSE ttl_server <= {now} END)"
+        of_now = (self.now.boot, self.now.mono, self._host, self.now.wall)
         named, of_item = (" AND id = ?", (item_id,)) if item_id else ("", ())
         statement = (
             f"UPDATE items SET state = CASE WHEN {over} THEN 'expired' ELSE 'open' END, holder = ?,"

@@ -41,6 +41,7 @@ class SqliteStore:
         self._bell = Doorbell(self._path + ".bells")
         self._damage: LedgerCorruptError | None = None
         self._version_seen = -1
+        self._is_busy = False
         try:
             self._connection = open_connection(self._path, self._turn, lock_wait_s, maintenance=maintenance)
         except BaseException:
@@ -49,6 +50,14 @@ class SqliteStore:
 
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
+        self._refuse_nested()
+        try:
+            self._is_busy = True
+            return self._run(fn)
+        finally:
+            self._is_busy = False
+
+    def _run(self, fn: Callable[[Tx], T]) -> T:
         if self._damage is not None:
             raise self._damage
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -142,12 +151,23 @@ class SqliteStore:
         return before != self._version_seen
 
     def _read(self, fn: Callable[[SqliteTx], T]) -> T:
-        self._begin("BEGIN")
-        reader = SqliteTx(self._connection, self._path, self._clock.now())
+        self._refuse_nested()
         try:
-            return fn(reader)
+            self._is_busy = True
+            self._begin("BEGIN")
+            reader = SqliteTx(self._connection, self._path, self._clock.now())
+            try:
+                return fn(reader)
+            finally:
+                self._end(reader)
         finally:
-            self._end(reader)
+            self._is_busy = False
+
+    def _refuse_nested(self) -> None:
+        if self._is_busy:
+            raise LedgerError(
+                "a transaction of this store is open already", hint="use the one that the function was given"
+            )
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -158,11 +178,10 @@ class SqliteStore:
             self._queue.leave()
 
     def _begin(self, statement: str) -> None:
-        if self._connection.in_transaction:
-            raise LedgerError(
-                "a transaction of this store is open already", hint="use the one that the function was given"
-            )
         try:
+            if self._connection.in_transaction:
+                # The one before was interrupted before it could be undone: nothing may be added to it.
+                self._connection.execute("ROLLBACK")
             self._connection.execute(statement)
         except sqlite3.Error as error:
             raise self._translated(error) from error

@@ -328,3 +328,7 @@ class OverlapContract:
                 assert store.run(write) is None
         assert store.read(lambda reader: reader.get("key")) is not None
         assert [item.state for item in store.read(lambda reader: reader.items("queue"))] == ["ready"]
+
+    def test_a_store_that_was_interrupted_anywhere_gives_right_answers_and_loses_nothing(self, opener: Opener) -> None:
+        with child(opener, "interrupted", "150") as process:
+            assert int(finish(process)[-1]) > 0

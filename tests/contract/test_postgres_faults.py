@@ -254,14 +254,15 @@ def test_a_commit_that_was_lost_in_a_crash_is_not_taken_for_the_stranger_that_go
             tx.get("key")
             if calls == 1:
                 commit = tx.commit  # type: ignore[attr-defined]
-                tx.commit = lambda: (crash(), commit())  # type: ignore[attr-defined]
+                tx.commit = lambda: crash(commit)  # type: ignore[attr-defined]
 
-        def crash() -> None:
+        def crash(commit: Callable[[], None]) -> None:
             server.kill()
             server.start()
             with opened(url) as strangers:
                 for number in range(20):
                     append(strangers, number)
+            commit()
 
         with opened(url) as store:
             store.run(lambda tx: tx.put("key", {}))

@@ -9,7 +9,7 @@ from typing import Any
 
 PART_EVENTS_MAX = 1000
 COLUMNS = 10
-"""Of an event: its position, seven columns of its own and its body."""
+"""Of an event: the two numbers of its position, and the eight columns of its own."""
 PART_BYTES_MAX = 16 * 1024 * 1024
 """How much of bodies goes into one part at most, so that reading one never takes much memory."""
 

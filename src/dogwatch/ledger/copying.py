@@ -133,7 +133,7 @@ def verify(store: Store, counts: Mapping[str, int], checksum: str, tell: Callabl
     if found != dict(counts) or digest != checksum:
         raise LedgerError(
             f"the copy differs from its source: {_words(found)} instead of {_words(counts)}",
-            hint="nothing was sealed, and the copy is not in use; try again",
+            hint="the copy is not in use; run the same command again",
         )
 
 

@@ -29,6 +29,7 @@ ANSWER_S = 5.0
 """How long a server may take for an answer."""
 MAINTENANCE_S = 600.0
 PAUSE_S_MAX = 0.2
+INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 RING_S = 0.1
 POLL_S = 1.0
 POLL_POOLED_S = 0.25
@@ -108,7 +109,7 @@ class PostgresStore:
                 tx.commit()
                 break
             except BaseException as error:
-                cause = tx.settle() if isinstance(error, Exception) else tx.cause
+                cause = tx.cause if isinstance(error, INTERRUPTS) else tx.settle()
                 if cause is None:
                     raise
                 if isinstance(cause, ConnectionLostError):

@@ -9,17 +9,15 @@ wrong; then the function is run again, without guessing.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
-from dogwatch.ledger.api import Lease
-from dogwatch.ledger.bodies import seconds
 from dogwatch.ledger.postgres_errors import away, corrupt, translate
+from dogwatch.ledger.postgres_schema import XID
 from dogwatch.ledger.postgres_session import Answer, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.sql_reader import Dialect, Position, Request, Row
-from dogwatch.ledger.sql_tx import EVENT, SqlTx, columns
+from dogwatch.ledger.sql_tx import EVENT, SqlTx
 from dogwatch.model.moment import Moment
 
 HORIZON = (
@@ -42,7 +40,7 @@ SETTINGS = {
     "bytea_output": "hex",
 }
 LAST_SEQ = 10**18 - 1
-_WRONG_GUESS = ("23505", "23502")
+_WRONG_GUESS = ("23505", "22012")
 
 
 class PostgresTx(SqlTx):
@@ -115,24 +113,17 @@ class PostgresTx(SqlTx):
         self._guessed = self.news = True
         self._write(statement, values)
 
-    def renew(self, lease: Lease, ttl_s: float) -> Lease:
-        """The lease with a new end."""
+    def must(
+        self, statement: str, values: Sequence[Any], failure: Callable[[], Exception], *, news: bool = True
+    ) -> None:
+        """Changes one row; the `failure` where there is none such."""
         if not self._guessing:
-            return super().renew(lease, ttl_s)
-        expires = self.now.plus(seconds(ttl_s, "a lease's time"))
-        place = (lease.name, lease.slot)
-        standing, values = self._standing(lease)
-        # A grant that no longer stands leaves the lease without a holder, which no lease may be.
-        names = "renewed_boot, renewed_mono, renewed_wall, expires_boot, expires_mono, expires_wall, host"
+            super().must(statement, values, failure, news=news)
+            return
         self._guessed = True
-        self._write(
-            f"INSERT INTO leases (name, slot, holder, fence, {names}, expires_server) VALUES (?, ?,"
-            f" CASE WHEN EXISTS (SELECT 1 FROM leases WHERE {standing}) THEN ? END,"
-            f" ?, ?, ?, ?, ?, ?, ?, ?, {self.dialect.now} + ?) ON CONFLICT (name, slot) DO UPDATE SET "
-            + ", ".join(f"{column} = excluded.{column}" for column in [*names.split(", "), "expires_server"]),
-            (*place, *values, lease.holder, lease.fence, *columns(self.now), *columns(expires), self._host, ttl_s),
-        )
-        return dataclasses.replace(lease, renewed=self.now, expires=expires)
+        self.news = self.news or news
+        # No row is a division by zero, which the server refuses.
+        self._add(f"WITH done AS ({statement} RETURNING 1) SELECT {XID} / count(*) FROM done", values, self._note)
 
     def commit(self) -> None:
         """Sends what is left and commits."""
@@ -204,7 +195,7 @@ class PostgresTx(SqlTx):
             if answer is not None:
                 answer(rows)
 
-        self._add(f"{statement} RETURNING pg_current_xact_id()::text::bigint", values, take)
+        self._add(f"{statement} RETURNING {XID}", values, take)
 
     def _note(self, rows: Sequence[Row]) -> None:
         if rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dogwatch.errors import ConflictError, StaleError, UsageError
@@ -50,13 +50,12 @@ class SqlTx(SqlReader):
             new: int = self.rows(statement, (key, text))[0][0]
             return new
         if revision == 0:
-            statement = "INSERT INTO documents (key, revision, body) VALUES (?, 1, ?) ON CONFLICT (key) DO NOTHING"
-            done = self.change(statement, (key, text))
+            statement = "INSERT INTO documents (key, revision, body) VALUES (?, 1, ?)"
+            if not self.insert(statement, (key, text), unless="(key)"):
+                raise self._conflict(key, revision)
         else:
             statement = "UPDATE documents SET revision = revision + 1, body = ? WHERE key = ? AND revision = ?"
-            done = self.change(statement, (text, key, revision))
-        if not done:
-            raise self._conflict(key, revision)
+            self.must(statement, (text, key, revision), lambda: self._conflict(key, revision))
         return revision + 1
 
     def delete(self, key: str, revision: int | None = None) -> None:
@@ -100,14 +99,13 @@ class SqlTx(SqlReader):
         """The lease with a new end."""
         expires = self.now.plus(seconds(ttl_s, "a lease's time"))
         standing, values = self._standing(lease)
-        renewed = self.change(
+        self.must(
             "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?, expires_boot = ?,"
             f" expires_mono = ?, expires_wall = ?, host = ?, expires_server = {self.dialect.now} + ? WHERE {standing}",
             (*columns(self.now), *columns(expires), self._host, ttl_s, *values),
+            lambda: _lost(lease),
             news=False,
         )
-        if not renewed:
-            raise _lost(lease)
         return dataclasses.replace(lease, renewed=self.now, expires=expires)
 
     def check(self, lease: Lease) -> None:
@@ -194,6 +192,13 @@ class SqlTx(SqlReader):
         """Whether a new row was made; with `unless`, not where that unique index has one like it."""
         return self.change(f"{statement} ON CONFLICT {unless} DO NOTHING" if unless else statement, values) == 1
 
+    def must(
+        self, statement: str, values: Sequence[Any], failure: Callable[[], Exception], *, news: bool = True
+    ) -> None:
+        """Changes one row; the `failure` where there is none such."""
+        if not self.change(statement, values, news=news):
+            raise failure()
+
     def later(self, statement: str, values: Sequence[Any]) -> None:
         """A change whose outcome is known beforehand; it may be made as late as at the commit."""
         self.change(statement, values)
@@ -241,18 +246,17 @@ class SqlTx(SqlReader):
 
     def _change_claimed(self, item: Item, assignments: str, values: Sequence[Any] = (), *, news: bool = True) -> None:
         """Changes an item whose claim still stands; StaleError otherwise."""
-        changed = self.change(
+        self.must(
             # The state stands inside the condition, lest an engine goes through all open items of the queue.
             f"UPDATE items SET {assignments} WHERE queue = ? AND id = ? AND holder = ? AND fence = ?"
             f" AND CASE WHEN state = 'open' THEN {self._claim_stands()} ELSE FALSE END",
             (*values, item.queue, item.id, item.holder, item.fence, *self._here()),
-            news=news,
-        )
-        if not changed:
-            raise StaleError(
+            lambda: StaleError(
                 f"{item.holder} no longer holds {item.id} of {item.queue} (fence {item.fence})",
                 hint="drop what was done for it: it may be with somebody else; claim it anew to go on",
-            )
+            ),
+            news=news,
+        )
 
 
 def columns(moment: Moment | None) -> tuple[str, float, float] | tuple[None, None, None]:

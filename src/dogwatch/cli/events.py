@@ -10,6 +10,7 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dogwatch.cli.following import following, until_left
 from dogwatch.cli.framework import open_ledger, the_home
@@ -40,9 +41,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.run and ledger.read(lambda r: r.get(f"run/{arguments.run}")) is None:
         raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
     with following(wanted=arguments.follow):
-        cursor = _show(ledger, arguments)
+        cursor, shown = _show(ledger, arguments)
         if arguments.follow:
-            _follow(ledger, arguments, cursor)
+            _follow(ledger, arguments, cursor, shown)
     return 0
 
 
@@ -58,15 +59,16 @@ def _check(arguments: argparse.Namespace) -> None:
             raise UsageError(f"there is no kind of event {kind!r}", hint=hint)
 
 
-def _show(ledger: Store, arguments: argparse.Namespace) -> str:
-    """Prints what has happened so far, and returns the cursor behind which following goes on."""
+def _show(ledger: Store, arguments: argparse.Namespace) -> tuple[str, Sequence[Event]]:
+    """Prints what has happened so far, and returns the cursor behind which following goes on, with those events that
+    were shown and come behind it all the same."""
     if arguments.since is not None:
-        return _print_since(ledger, arguments, arguments.since)
+        return _print_since(ledger, arguments, arguments.since, ()), ()
     events, cursor = ledger.read(lambda r: _latest(r, arguments))
     _print(events, as_json=arguments.json)
     if not events and not arguments.follow:
         note("note: no such events yet")
-    return cursor
+    return cursor, [event for event in events if event.cursor == cursor]
 
 
 def _latest(reader: Reader, arguments: argparse.Namespace) -> tuple[Sequence[Event], str]:
@@ -82,27 +84,33 @@ def _latest(reader: Reader, arguments: argparse.Namespace) -> tuple[Sequence[Eve
         n *= 4
 
 
-def _print_since(ledger: Store, arguments: argparse.Namespace, cursor: str) -> str:
-    """Prints everything after the cursor and returns the last one's."""
+def _print_since(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[Event]) -> str:
+    """Prints everything after the cursor but what was shown already, and returns the last one's."""
     while events := ledger.since(cursor, PAGE, arguments.run):
-        _print([event for event in events if _is_wanted(event, arguments)], as_json=arguments.json)
+        wanted = [event for event in events if _is_wanted(event, arguments)]
+        _print([event for event in wanted if not _is_among(event, shown)], as_json=arguments.json)
         cursor = events[-1].cursor
     return cursor
+
+
+def _is_among(event: Event, others: Sequence[Event]) -> bool:
+    return any(replace(other, cursor=event.cursor) == event for other in others)
 
 
 def _is_wanted(event: Event, arguments: argparse.Namespace) -> bool:
     return (not arguments.kind or event.kind in arguments.kind) and arguments.agent in ("", event.agent)
 
 
-def _follow(ledger: Store, arguments: argparse.Namespace, cursor: str) -> None:
+def _follow(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[Event]) -> None:
     run = f"run/{arguments.run}" if arguments.run else ""
 
     def step() -> bool:
         nonlocal cursor
         # Asked before the events are read: what happened before the end is then among them.
         record = ledger.read(lambda r: r.get(run)) if run else None
-        cursor = _print_since(ledger, arguments, cursor)
-        if record is not None and record.body.get("cleared"):
+        is_over = record is not None and bool(record.body.get("cleared")) and ledger.settled(arguments.run)
+        cursor = _print_since(ledger, arguments, cursor, shown)
+        if is_over:
             return False
         ledger.wait(WAIT_S)
         return True

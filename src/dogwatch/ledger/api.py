@@ -150,6 +150,10 @@ class Store(Protocol):
     def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
         """Up to `n` events after `cursor` in the order of their commits; none is ever passed over."""
 
+    def settled(self, run: str = "") -> bool:
+        """Whether `since` tells everything that was committed (of the run) by now. On a server, an event is held back
+        while an older transaction is open; `recent` shows it already."""
+
     def wait(self, timeout_s: float) -> bool:
         """Waits until somebody else has committed, or the time is over; True for a ring. A ring may be a false one,
         and the first one always is: what was committed before the bell was hung cannot have rung it."""

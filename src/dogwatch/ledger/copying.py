@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from dogwatch.errors import LedgerError, RefusedError
@@ -26,6 +25,9 @@ Record = tuple[str, Mapping[str, Any]]
 """A kind (document, fence, item or event) and its content, in plain JSON values."""
 KINDS = ("document", "fence", "item", "event")
 PAGE = 500
+PAGE_BYTES = 16 * 1024 * 1024
+"""How much is written in one transaction, and how many rows are read at once: bodies may be large."""
+ROWS = 100
 
 
 def counted(reader: Reader) -> dict[str, int]:
@@ -64,7 +66,7 @@ def all_events(reader: Reader) -> Iterator[Event]:
     could come before them: documents of this instant may rest on them."""
     tx = sql(reader)
     cursor = START
-    while page := tx.after(cursor, PAGE, ""):
+    while page := tx.after(cursor, ROWS, ""):
         cursor = page[-1].cursor
         yield from page
     names, told = f"{tx.dialect.pos}, {EVENT_COLUMNS}, {tx.dialect.told}", tx.dialect.told
@@ -105,14 +107,20 @@ def fill(
     """Writes all records into a ledger that was prepared; how many of each kind there were, and their checksum."""
     counts = dict.fromkeys(KINDS, 0)
     digest = hashlib.sha256()
-    done = 0
-    while page := list(islice(content, PAGE)):
-        store.run(partial(_write_page, page=page, copier=copier))
-        for kind, body in page:
-            counts[kind] += 1
-            digest.update(line(kind, body))
-        done += len(page)
-        tell(done)
+    page: list[Record] = []
+    size = done = 0
+    for done, (kind, body) in enumerate(content, 1):
+        text = line(kind, body)
+        counts[kind] += 1
+        digest.update(text)
+        page.append((kind, body))
+        size += len(text)
+        if len(page) == PAGE or size >= PAGE_BYTES:
+            store.run(partial(_write_page, page=page, copier=copier))
+            tell(done)
+            page, size = [], 0
+    store.run(partial(_write_page, page=page, copier=copier))
+    tell(done)
     return counts, digest.hexdigest()
 
 
@@ -194,11 +202,11 @@ def paged(tx: SqlTx, names: str, table: str, order: Sequence[str]) -> Iterator[R
     """The rows of a table, which may have a condition, in the order of some columns that are unique together."""
     key = ", ".join(order)
     behind = f"{'AND' if ' WHERE ' in table else 'WHERE'} ({key}) > ({', '.join('?' * len(order))})"
-    page = tx.rows(f"SELECT {names}, {key} FROM {table} ORDER BY {key} LIMIT {PAGE}")
+    page = tx.rows(f"SELECT {names}, {key} FROM {table} ORDER BY {key} LIMIT {ROWS}")
     while page:
         yield from (row[: -len(order)] for row in page)
         last = page[-1][-len(order) :]
-        page = tx.rows(f"SELECT {names}, {key} FROM {table} {behind} ORDER BY {key} LIMIT {PAGE}", last)
+        page = tx.rows(f"SELECT {names}, {key} FROM {table} {behind} ORDER BY {key} LIMIT {ROWS}", last)
 
 
 def _words(counts: Mapping[str, int]) -> str:

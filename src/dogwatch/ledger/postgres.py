@@ -152,7 +152,7 @@ class PostgresStore:
 
             def look(tx: PostgresTx) -> tuple[Sequence[Event], int]:
                 events = tx.after(cursor, n, run)
-                return events, tx.horizon() if not events and n and tx.is_held_back() else 0
+                return events, tx.horizon() if not events and n and tx.is_held_back(run) else 0
 
             events, stuck_at = self._read(look)
             if not stuck_at or stuck_at == self._stuck_at:
@@ -163,6 +163,10 @@ class PostgresStore:
                 return events
             time.sleep(pause_s)
             pause_s *= 2
+
+    def settled(self, run: str = "") -> bool:
+        """Whether `since` tells everything that was committed (of the run) by now."""
+        return not self._read(lambda tx: tx.is_held_back(run))
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for a ring from this host or from the server, and looks by itself now and then."""

@@ -164,9 +164,10 @@ class PostgresTx(SqlTx):
         self._horizon = self._horizon or int(self.rows(f"SELECT {HORIZON}")[0][0])
         return self._horizon
 
-    def is_held_back(self) -> bool:
-        """Whether there are events that cannot be told yet."""
-        return bool(self.rows(f"SELECT 1 FROM events WHERE pos >= {HORIZON} LIMIT 1"))
+    def is_held_back(self, run: str) -> bool:
+        """Whether there are events (of the run) that cannot be told yet."""
+        of_run, values = ("run = ? AND run <> '' AND ", (run,)) if run else ("", ())
+        return bool(self.rows(f"SELECT 1 FROM events WHERE {of_run}pos >= {HORIZON} LIMIT 1", values))
 
     def _append(self, values: Sequence[Any]) -> bool:
         if self._guessing:

@@ -87,6 +87,10 @@ class SqliteStore:
         """
         return self._read(lambda reader: reader.after(cursor, n, run))
 
+    def settled(self, run: str = "") -> bool:
+        """Always: what is committed is told."""
+        return True
+
     def wait(self, timeout_s: float) -> bool:
         """Waits for the doorbell, and polls for the commits of whoever rings none."""
         deadline = time.monotonic() + timeout_s

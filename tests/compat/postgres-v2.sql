@@ -13,7 +13,8 @@ CREATE FUNCTION dogwatch.refuse() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
         BEGIN
-            RAISE EXCEPTION '%', (SELECT value FROM dogwatch.facts WHERE name = 'sealed') USING ERRCODE = 'DW001';
+            RAISE EXCEPTION '%', coalesce((SELECT value FROM dogwatch.facts WHERE name = 'sealed'), 'another place')
+                USING ERRCODE = 'DW001';
         END $$;
 CREATE FUNCTION dogwatch.refuse_archived() RETURNS trigger
     LANGUAGE plpgsql
@@ -147,7 +148,7 @@ COPY dogwatch.archives (n, last_pos, last_seq, events, data) FROM stdin;
 1	3734	2	2	\\x789c8d8ddd0ac2300c46ef7d0ac97594741527beca3a465d2b0eb52d6d3605f1ddcd86de1b02f9e170be46d7ba428590c7d015b699bd0384978174b3c1c0d180f3f768e02ddf538cbc51808a88b684aaa66fc9b160c248c72450bb6a44bdc30a816db9766e28c9727ff9e9d93f79d1076bcc48e4cf935fcbe60edacda3d7fbff431f79609fe7f4f6036cd63af6
 \.
 COPY dogwatch.bell (one, rung) FROM stdin;
-t	2026-11-16 01:52:20.485078+00
+t	2026-11-16 02:10:12.271627+00
 \.
 COPY dogwatch.documents (key, revision, body) FROM stdin;
 run/demo	2	{"state":"RUNNING"}
@@ -157,7 +158,7 @@ COPY dogwatch.events (pos, seq, op_id, run, agent, kind, boot, mono, wall, body)
 3749	3				noted	boot-1	1001.5	1700000001.5	{}
 \.
 COPY dogwatch.facts (name, value) FROM stdin;
-id	d844d94b085e9e38
+id	0fa362afdde07bef
 offset	0
 version	2
 \.
@@ -166,15 +167,15 @@ captain/demo	2
 permits	2
 \.
 COPY dogwatch.items (seq, queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall, claim_boot, claim_mono, claim_wall, host, ttl_server, claim_host, claim_server, body) FROM stdin;
-1	tasks	task-0	acked	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794793940.496413		1794794000.497737	{"n":0}
-2	tasks	task-1	open	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794793940.499133		1794794000.499731	{"n":1}
-3	tasks	task-2	open		0	boot-1	1000	1700000000	\N	\N	\N	\N	\N	\N		1794793940.500414		0	{"n":2}
-4	tasks	task-3	open		0	boot-1	1000	1700000000	boot-1	1300	1700000300	\N	\N	\N		1794794240.500902		0	{"n":3}
+1	tasks	task-0	acked	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794795012.284297		1794795072.285556	{"n":0}
+2	tasks	task-1	open	writer	1	boot-1	1000	1700000000	\N	\N	\N	boot-1	1060	1700000060		1794795012.286898		1794795072.287422	{"n":1}
+3	tasks	task-2	open		0	boot-1	1000	1700000000	\N	\N	\N	\N	\N	\N		1794795012.288026		0	{"n":2}
+4	tasks	task-3	open		0	boot-1	1000	1700000000	boot-1	1300	1700000300	\N	\N	\N		1794795312.288343		0	{"n":3}
 \.
 COPY dogwatch.leases (name, slot, holder, fence, renewed_boot, renewed_mono, renewed_wall, expires_boot, expires_mono, expires_wall, host, expires_server) FROM stdin;
-captain/demo	0	second	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794794000.494424
-permits	0	a	1	boot-1	1000	1700000000	boot-1	1060	1700000060		1794794000.495209
-permits	1	b	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794794000.495844
+captain/demo	0	second	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794795072.282114
+permits	0	a	1	boot-1	1000	1700000000	boot-1	1060	1700000060		1794795072.28292
+permits	1	b	2	boot-1	1000	1700000000	boot-1	1060	1700000060		1794795072.283721
 \.
 SELECT pg_catalog.setval('dogwatch.archives_n_seq', 1, true);
 SELECT pg_catalog.setval('dogwatch.events_seq_seq', 3, true);

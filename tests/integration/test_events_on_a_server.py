@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Tx
 from dogwatch.world.clock import SystemClock
+from fleet import Fleet
 from postgres import database, postgres
 
 __all__ = ["database", "postgres"]
 
 
-def test_an_event_that_is_held_back_is_shown_once_and_the_follower_waits_for_it(database: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "DOGWATCH_HOME": str(tmp_path), "DOGWATCH_LEDGER": database}
+def test_an_event_that_is_held_back_is_shown_once_and_the_follower_waits_for_it(database: str, fleet: Fleet) -> None:
+    environment = {**fleet.environment, "DOGWATCH_LEDGER": database}
     argv = [sys.executable, "-m", "dogwatch", "events", "tide-1", "--follow", "--json"]
 
     def end(tx: Tx) -> None:

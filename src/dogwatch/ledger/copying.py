@@ -14,6 +14,7 @@ from typing import Any
 
 from dogwatch.errors import LedgerError, RefusedError
 from dogwatch.ledger.api import START, Event, Reader, Store, Tx
+from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import dump, load
 from dogwatch.ledger.facts import COPIER, COPY_OF, TABLES, facts, note, sql
 from dogwatch.ledger.refusals import UNFINISHED
@@ -63,14 +64,14 @@ def records(reader: Reader) -> Iterator[Record]:
 
 def all_events(reader: Reader) -> Iterator[Event]:
     """All events of this instant, also those that no follower is told yet because a transaction that is still open
-    could come before them: documents of this instant may rest on them."""
+    could come before them: documents of this instant may rest on them. They have no cursors."""
     tx = sql(reader)
-    cursor = START
-    while page := tx.after(cursor, ROWS, ""):
-        cursor = page[-1].cursor
-        yield from page
-    names, told = f"{tx.dialect.pos}, {EVENT_COLUMNS}, {tx.dialect.told}", tx.dialect.told
-    for row in paged(tx, names, f"events WHERE NOT ({told})", tx.dialect.order):
+    number = 0
+    while parts := tx.rows("SELECT n, data FROM archives WHERE n > ? ORDER BY n LIMIT 1", (number,)):
+        ((number, data),) = parts
+        yield from tx.values(lambda row: to_event(row, START), unpack(data))
+    names = f"{tx.dialect.pos}, {EVENT_COLUMNS}, {tx.dialect.told}"
+    for row in paged(tx, names, "events", tx.dialect.order):
         yield from tx.values(lambda row: to_event(row, START), [row])
 
 
@@ -199,9 +200,9 @@ def _write(tx: Tx, kind: str, body: Mapping[str, Any]) -> None:
 
 
 def paged(tx: SqlTx, names: str, table: str, order: Sequence[str]) -> Iterator[Row]:
-    """The rows of a table, which may have a condition, in the order of some columns that are unique together."""
+    """The rows of a table in the order of some columns that are unique together."""
     key = ", ".join(order)
-    behind = f"{'AND' if ' WHERE ' in table else 'WHERE'} ({key}) > ({', '.join('?' * len(order))})"
+    behind = f"WHERE ({key}) > ({', '.join('?' * len(order))})"
     page = tx.rows(f"SELECT {names}, {key} FROM {table} ORDER BY {key} LIMIT {ROWS}")
     while page:
         yield from (row[: -len(order)] for row in page)

@@ -99,7 +99,8 @@ STEPS: dict[int, tuple[str, ...]] = {
         f"""
         CREATE FUNCTION dogwatch.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            RAISE EXCEPTION '%', (SELECT value FROM dogwatch.facts WHERE name = 'sealed') USING ERRCODE = '{SEALED}';
+            RAISE EXCEPTION '%', coalesce((SELECT value FROM dogwatch.facts WHERE name = 'sealed'), 'another place')
+                USING ERRCODE = '{SEALED}';
         END $$
         """,
     ),

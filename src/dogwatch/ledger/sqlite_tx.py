@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from dogwatch.errors import LedgerCorruptError
+from dogwatch.errors import LedgerCorruptError, LedgerError
 from dogwatch.ledger.sql_reader import Dialect, Row
 from dogwatch.ledger.sql_tx import SqlTx
 from dogwatch.ledger.sqlite_errors import SEALED, corrupt, translate
@@ -40,7 +40,11 @@ class SqliteTx(SqlTx):
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """What a statement returns."""
-        return self._execute(statement, values).fetchall()
+        cursor = self._execute(statement, values)
+        try:
+            return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise self._spoil(error) from error
 
     def change(self, statement: str, values: Sequence[Any] = (), *, news: bool = True) -> int:
         """How many rows the statement changed."""
@@ -58,6 +62,9 @@ class SqliteTx(SqlTx):
         try:
             return self._connection.execute(statement, values)
         except sqlite3.Error as error:
-            self.cause = error
-            self.spoiled = translate(error, self._path)
-            raise self.spoiled from error
+            raise self._spoil(error) from error
+
+    def _spoil(self, error: sqlite3.Error) -> LedgerError:
+        self.cause = error
+        self.spoiled = translate(error, self._path)
+        return self.spoiled

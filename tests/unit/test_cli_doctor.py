@@ -16,6 +16,7 @@ from dogwatch.cli.checks import Finding, answer
 from dogwatch.cli.checks_home import home_findings
 from dogwatch.cli.checks_machine import machine_findings, tmux_version
 from dogwatch.cli.framework import run_command
+from dogwatch.ledger.migrations import VERSION
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_unfinished_runs_without_a_dispatcher_are_a_warning(home: Path) -> None:
         add_run(store)
     found = home_of(home)
     assert found["ledger"].level == "ok"
-    assert "version 1" in found["ledger"].text
+    assert f"version {VERSION}" in found["ledger"].text
     assert (found["dispatcher"].level, found["dispatcher"].fix) == ("warning", "dogwatch up")
 
 

@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     home = the_home()
-    ended = take_down(home, open_ledger(home))
+    ended = take_down(home, open_ledger(home, reading=False))
     if arguments.json:
         print_json({"processes_ended": ended})
     else:

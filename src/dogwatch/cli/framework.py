@@ -97,9 +97,10 @@ def the_home() -> Home:
     return find_home(os.environ)
 
 
-def open_ledger(home: Home, *, must_exist: bool = True) -> Store:
-    """The ledger of the home. Reading commands make none where there is none; those that start work take it over."""
-    from dogwatch.coordination.ledgers import bind, open_home_ledger
+def open_ledger(home: Home, *, must_exist: bool = True, reading: bool = True) -> Store:
+    """The ledger of the home. Reading commands make none where there is none; those that start work take it over; all
+    others are refused where it is another home's."""
+    from dogwatch.coordination.ledgers import bind, open_home_ledger, refuse_other_home
     from dogwatch.world.clock import SystemClock
 
     if must_exist and not home.has_ledger:
@@ -108,6 +109,8 @@ def open_ledger(home: Home, *, must_exist: bool = True) -> Store:
     ledger = open_home_ledger(home, SystemClock())
     if not must_exist:
         bind(home, ledger)
+    elif not reading:
+        refuse_other_home(home, ledger)
     return ledger
 
 

@@ -31,7 +31,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not run or (slash and not agent):
         raise UsageError(f"{arguments.target!r} names nothing exactly", hint="RUN, or RUN/AGENT; nothing was ended")
     home = the_home()
-    ledger = open_ledger(home)
+    ledger = open_ledger(home, reading=False)
     found = runs_of(ledger, [run])
     if not found:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists them; a name is never a prefix")

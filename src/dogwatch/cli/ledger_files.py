@@ -91,7 +91,8 @@ def unpacked(path: str) -> Iterator[IO[bytes]]:
             yield cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=plain))) if packed else plain
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(
-            f"cannot read {path}: {error}", hint="name a file that dogwatch ledger export wrote"
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}",
+            hint="name a file that dogwatch ledger export wrote",
         ) from error
 
 
@@ -128,7 +129,10 @@ def checked_file(file: IO[bytes], path: str) -> tuple[dict[str, Any], dict[str, 
 def _parsed(text: bytes) -> Record:
     if not text.endswith(b"\n"):
         raise ValueError("the line is not whole")
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise ValueError("it is no JSON") from None
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError("it is no record")
     ((kind, body),) = value.items()

@@ -19,9 +19,8 @@ from dogwatch.errors import NotFoundError, RefusedError, UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.compaction import compact_part, old_events
-from dogwatch.ledger.copying import Record, begin, counted, fill, finish, records, verify
-from dogwatch.ledger.facts import facts, seal, sql, unseal
-from dogwatch.ledger.facts import note as note_fact
+from dogwatch.ledger.copying import Record, begin, counted, fill, finish, in_words, records, verify
+from dogwatch.ledger.facts import close_for_good, facts, seal, sql, unseal
 from dogwatch.ledger.refusals import MOVING, SEALED, UNFINISHED, go_to, refuse_moved
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
@@ -84,27 +83,29 @@ def migrate(arguments: argparse.Namespace) -> int:
             return _undo(name, source, known, dry_run=arguments.dry_run)
         _refuse_crew(home)
         _refuse_unfinished(name, known)
-        _refuse_moved_elsewhere(name, known, _name(arguments.to))
+        _refuse_moved_elsewhere(name, known, _name(_address(arguments.to)))
         if arguments.dry_run and not _exists(arguments.to):
-            words, there = _words(source.read(counted)), _name(arguments.to)
+            words, there = in_words(source.read(counted)), _name(arguments.to)
             print(f"would move {words} from {name} to a new file {there}, and seal {name}; nothing was changed")
             return 0
         with open_for_maintenance(arguments.to, must_exist=False) as (there, target):
             _refuse_same(known, target, there)
             counts = source.read(counted)
-            words = _words(counts)
+            words = in_words(counts)
             copier = os.urandom(8).hex()
-            whole = begin(target, name, known["id"], copier, checking_only=arguments.dry_run)
+            closed = SEALED in known and MOVING not in known
+            whole = begin(target, name, known["id"], copier, checking_only=arguments.dry_run, closed=closed)
             if arguments.dry_run:
                 print(f"would move {words} from {name} to {there}, and seal {name}; nothing was moved")
                 return 0
-            seal(source, there)
+            seal(source, there, copier)
             if not whole:
                 total = sum(counts.values())
                 source.read(lambda reader: _fill(target, records(reader), copier, total))
             # Only now, when all of it is there and proved: until here, --undo leads back. And before the new one is
             # opened: never can both be written.
-            source.run(lambda tx: note_fact(tx, MOVING, None))
+            if not closed:
+                close_for_good(source, copier)
             if not whole:
                 finish(target, copier)
     print(f"moved {words} from {name} to {there}")
@@ -113,14 +114,17 @@ def migrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _address(text: str) -> str:
+    """A target must say which engine it means: a file would be made of anything else, a password in it or not."""
+    if not text.startswith(("sqlite:///", "postgresql://", "postgres://")):
+        raise UsageError("--to names no engine", hint="postgresql://USER@HOST/DATABASE, or sqlite:////PATH")
+    return text
+
+
 def _exists(address: str) -> bool:
     """Whether there is a ledger to look at; a server is always asked."""
     path = address.removeprefix("sqlite:///")
     return "://" in path or os.path.exists(path)
-
-
-def _words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
 
 
 def _refuse_unfinished(name: str, known: Mapping[str, str]) -> None:
@@ -174,7 +178,7 @@ def export(arguments: argparse.Namespace) -> int:
     with open_for_maintenance(the_home().ledger) as (name, ledger):
         _refuse_unfinished(name, ledger.read(facts))
         counts = ledger.read(counted)
-        words = _words(counts)
+        words = in_words(counts)
         if arguments.file != "-" and os.path.exists(arguments.file):
             raise RefusedError(f"{arguments.file} is there already", hint="name a new file; nothing was changed")
         if arguments.dry_run:
@@ -185,7 +189,7 @@ def export(arguments: argparse.Namespace) -> int:
             written = ledger.read(lambda reader: write_lines(reader, file, progress))
         progress.end()
     if arguments.file != "-":
-        print(f"wrote {_words(written)} to {arguments.file}")
+        print(f"wrote {in_words(written)} to {arguments.file}")
     return 0
 
 
@@ -195,7 +199,7 @@ def import_(arguments: argparse.Namespace) -> int:
     _refuse_crew(home)
     with unpacked(arguments.file) as file:
         header, counts = checked_file(file, arguments.file)
-        words = _words(counts)
+        words = in_words(counts)
         if arguments.dry_run and not home.has_ledger:
             print(f"would write {words} into a new ledger {home.ledger}; nothing was changed")
             return 0
@@ -204,8 +208,7 @@ def import_(arguments: argparse.Namespace) -> int:
             refuse_moved(name, {fact: value for fact, value in ledger.read(facts).items() if fact != UNFINISHED})
             source = os.path.basename(os.fsencode(arguments.file)).decode(errors="replace")
             copier = os.urandom(8).hex()
-            if begin(ledger, source, header["id"], copier, checking_only=arguments.dry_run):
-                raise RefusedError(f"{name} was filled from this ledger already", hint="name an empty one")
+            begin(ledger, source, header["id"], copier, checking_only=arguments.dry_run)
             if arguments.dry_run:
                 print(f"would write {words} into {name}; nothing was changed")
                 return 0

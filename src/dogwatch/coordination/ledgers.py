@@ -7,7 +7,7 @@ import socket
 
 from dogwatch.errors import LedgerError, RefusedError
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import Clock, Store, Tx
+from dogwatch.ledger.api import Clock, Json, Store, Tx
 from dogwatch.world.home import Home
 
 BOUND = "home"
@@ -37,15 +37,33 @@ def bind(home: Home, ledger: Store) -> None:
         document = tx.get(BOUND)
         if document is not None and document.body == mine:
             return
-        if document is not None and document.body["host"] != mine["host"] and tx.scan("active/"):
-            other = f"{document.body['path']} on {document.body['hostname']}"
-            raise RefusedError(
-                f"this ledger has unfinished runs of another home: {other}",
-                hint="end them there with dogwatch down; where that machine is gone for good: dogwatch ledger adopt",
-            )
+        if document is not None and document.body["host"] != mine["host"]:
+            if tx.scan("active/"):
+                raise RefusedError(
+                    f"this ledger has unfinished runs of another home: {_words(document.body)}",
+                    hint="end them there with dogwatch kill RUN; where that machine is gone: dogwatch ledger adopt",
+                )
+            # A dispatcher of that home may still be there, with nothing to do: it finds its place gone, and leaves.
+            for lease in tx.leases(""):
+                tx.release(lease)
+            tx.delete("crew//dispatcher")
         tx.put(BOUND, mine)
 
     ledger.run(fn)
+
+
+def refuse_other_home(home: Home, ledger: Store) -> None:
+    """RefusedError where the ledger is that of another home: reading is all that this one may do."""
+    document = ledger.read(lambda reader: reader.get(BOUND)) if home.ledger_url else None
+    if document is not None and document.body["host"] != _host(home):
+        raise RefusedError(
+            f"this ledger is that of another home: {_words(document.body)}",
+            hint="do it there; where that machine is gone for good: dogwatch ledger adopt",
+        )
+
+
+def _words(bound: Json) -> str:
+    return f"{bound['path']} on {bound['hostname']}"
 
 
 def _host(home: Home) -> str:

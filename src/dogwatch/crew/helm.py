@@ -46,11 +46,15 @@ class Helm:
                 raise LeaseLostError(f"the captain's place of {self.run} was taken over: {error.message}") from error
             return fn(tx)
 
-        return self.ledger.run(fenced)
+        result = self.ledger.run(fenced)
+        self.world.eyes.pulse()  # A slow ledger makes slow steps, and no silent captain.
+        return result
 
     def view(self) -> RunView:
         """The run as the ledger has it now."""
-        return self.ledger.read(lambda reader: load_run(reader, self.run))
+        view = self.ledger.read(lambda reader: load_run(reader, self.run))
+        self.world.eyes.pulse()
+        return view
 
 
 def send(

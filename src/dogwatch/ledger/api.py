@@ -148,7 +148,8 @@ class Store(Protocol):
         """`fn` on one snapshot; never waits for writers."""
 
     def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
-        """Up to `n` events after `cursor` in the order of their commits; none is ever passed over."""
+        """Up to `n` events after `cursor`, in one order that never changes: that of the commits, or on a server that in
+        which their transactions began to write. None is ever passed over."""
 
     def settled(self, run: str = "") -> bool:
         """Whether `since` tells everything that was committed (of the run) by now. On a server, an event is held back

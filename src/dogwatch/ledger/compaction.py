@@ -26,6 +26,11 @@ def compact_part(tx: Tx, before: float) -> tuple[int, int, int]:
     if not ledger.rows("SELECT 1 FROM archives LIMIT 1"):
         for statement in ledger.dialect.first_archive:
             ledger.rows(statement)
+    # Read by their ids, so that whoever appends one of them at this very time is found to be in the way.
+    ids = [row[9] for row in part if row[9]]
+    if ids:
+        marks = ", ".join("?" * len(ids))
+        ledger.rows(f"SELECT count(*) FROM events WHERE op_id <> '' AND op_id IN ({marks})", ids)
     data = pack(part)
     pos, seq = part[-1][0], part[-1][1]
     ((number,),) = ledger.rows(

@@ -75,13 +75,13 @@ def all_events(reader: Reader) -> Iterator[Event]:
         yield from tx.values(lambda row: to_event(row, START), [row])
 
 
-def begin(store: Store, source: str, source_id: str, copier: str, *, checking_only: bool) -> bool:
-    """Prepares an empty ledger to be filled by `copier`, and by nobody else who has begun before; True where an earlier
-    copy of the same source is whole already."""
+def begin(store: Store, source: str, source_id: str, copier: str, *, checking_only: bool, closed: bool = False) -> bool:
+    """Prepares an empty ledger to be filled by `copier`, and by nobody who has begun before; True where it is whole
+    already. Only of a source that was `closed` for good can that be known: others may have gone on since."""
 
     def fn(tx: Tx) -> bool:
         known = facts(tx)
-        if known.get(COPY_OF) == source_id and UNFINISHED not in known:
+        if closed and known.get(COPY_OF) == source_id and UNFINISHED not in known:
             return True
         if UNFINISHED in known and known.get(COPY_OF) != source_id:
             raise RefusedError(
@@ -141,7 +141,7 @@ def verify(store: Store, counts: Mapping[str, int], checksum: str, tell: Callabl
     found, digest = store.read(fn)
     if found != dict(counts) or digest != checksum:
         raise LedgerError(
-            f"the copy differs from its source: {_words(found)} instead of {_words(counts)}",
+            f"the copy differs from its source: {in_words(found)} instead of {in_words(counts)}",
             hint="the copy is not in use; run the same command again",
         )
 
@@ -210,5 +210,6 @@ def paged(tx: SqlTx, names: str, table: str, order: Sequence[str]) -> Iterator[R
         page = tx.rows(f"SELECT {names}, {key} FROM {table} {behind} ORDER BY {key} LIMIT {ROWS}", last)
 
 
-def _words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {kind}s" for kind, number in counts.items())
+def in_words(counts: Mapping[str, int]) -> str:
+    """How many of each kind."""
+    return ", ".join(f"{number:,} {kind}" + "s" * (number != 1) for kind, number in counts.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dogwatch.errors import RefusedError
 from dogwatch.ledger.api import Reader, Store, Tx
 from dogwatch.ledger.refusals import MOVING, SEALED
 from dogwatch.ledger.sql_tx import SqlTx
@@ -36,16 +37,35 @@ def note(tx: Tx, name: str, value: str | None) -> None:
         )
 
 
-def seal(store: Store, where: str) -> None:
-    """Nothing is written any more, by whichever process, also those that have the ledger open now."""
+def seal(store: Store, where: str, mover: str) -> None:
+    """Nothing is written any more, by whichever process, also those that have the ledger open now; `mover` goes on
+    with it, and whoever began before does not."""
 
     def fn(tx: Tx) -> None:
-        if SEALED not in facts(tx):
+        known = facts(tx)
+        if known.get(SEALED, where) != where:
+            raise RefusedError(f"it is being moved to {known[SEALED]} already", hint="leave it to that move")
+        if SEALED not in known or MOVING in known:
+            note(tx, MOVING, mover)
+        if SEALED not in known:
             note(tx, SEALED, where)
-            note(tx, MOVING, "yes")
             for statement in sql(tx).dialect.seal:
                 for table in TABLES:
                     sql(tx).rows(statement.format(table=table))
+
+    store.run(fn)
+
+
+def close_for_good(store: Store, mover: str) -> None:
+    """The move is done; from now on nothing leads back. Refused where it was given up, or another goes on with it."""
+
+    def fn(tx: Tx) -> None:
+        if facts(tx).get(MOVING) != mover:
+            raise RefusedError(
+                "this move was given up meanwhile, or another process goes on with it",
+                hint="dogwatch ledger info says where it stands; the copy is not in use",
+            )
+        note(tx, MOVING, None)
 
     store.run(fn)
 

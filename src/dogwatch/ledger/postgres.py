@@ -21,7 +21,7 @@ from dogwatch.ledger.refusals import refuse_moved
 
 T = TypeVar("T")
 
-BUSY_S = 30.0
+BUSY_S = 10.0
 """How long a transaction is tried again while others are in its way."""
 AWAY_S = 3.0
 """How long a lost server is looked for before that is an error."""
@@ -29,6 +29,7 @@ ANSWER_S = 5.0
 """How long a server may take for an answer."""
 MAINTENANCE_S = 600.0
 PAUSE_S_MAX = 0.2
+IN_THE_FUTURE = "22023"
 INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 RING_S = 0.1
 POLL_S = 1.0
@@ -281,6 +282,8 @@ class PostgresStore:
                 if not isinstance(tx.cause, ConnectionLostError):
                     raise
                 self._drop()
+                if self._maintenance:
+                    raise  # It may have written half of a file.
                 away_until = away_until or time.monotonic() + self._away_s
                 if time.monotonic() >= away_until:
                     raise
@@ -307,7 +310,10 @@ class PostgresStore:
         return self._session
 
     def _connect(self) -> None:
-        session = Session(self._url, self._answer_s)
+        try:
+            session = Session(self._url, self._answer_s)
+        except ServerError as error:
+            raise postgres_errors.translate(error, self._name) from error
         try:
             if session.version < SERVER_VERSION_MIN:
                 raise postgres_errors.too_old(self._name, session.version)
@@ -319,7 +325,7 @@ class PostgresStore:
             if not session.pooled:
                 session.ask(settings(session, of_transaction=False))
                 if self._is_listening:
-                    session.ask(f"LISTEN {CHANNEL}")
+                    _listen_on(session)
         except ServerError as error:
             session.close()
             raise postgres_errors.translate(error, self._name) from error
@@ -359,8 +365,10 @@ class PostgresStore:
                     return bool(session.ask(WITNESS, (tx.transaction, *tx.witness)))
                 if status != "in progress":
                     break
-            except ServerError:
-                return False  # This server has never come that far.
+            except ServerError as error:
+                if error.state == IN_THE_FUTURE:
+                    return False  # This server has never come that far.
+                raise postgres_errors.in_doubt(self._name, str(error)) from error
             except ConnectionLostError:
                 self._drop()
             except LedgerError as error:
@@ -381,7 +389,7 @@ class PostgresStore:
         if self._session is not None:
             with contextlib.suppress(ConnectionLostError):
                 if not self._session.pooled:
-                    self._session.ask(f"LISTEN {CHANNEL}")
+                    _listen_on(self._session)
                 self._ears.register(self._session.fileno(), select.EPOLLIN)
                 return
             self._drop()
@@ -433,3 +441,9 @@ class PostgresStore:
         except ServerError as error:
             raise postgres_errors.translate(error, self._name) from error
         return before != self._seen
+
+
+def _listen_on(session: Session) -> None:
+    """Asks to be told; a standby takes no such request, and is looked at now and then."""
+    with contextlib.suppress(ServerError):
+        session.ask(f"LISTEN {CHANNEL}")

@@ -19,7 +19,8 @@ from psycopg import conninfo, pq
 from dogwatch.errors import UsageError
 from dogwatch.ledger.sql_reader import Row
 
-CONNECT_S = 5
+CONNECT_S = 3
+"""For each host of an address."""
 SERVER_VERSION_MIN = 130000
 # Of a server that is gone without a word, the kernel learns by itself.
 KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20000}
@@ -39,10 +40,9 @@ class ConnectionLostError(Exception):
 class ServerError(Exception):
     """The server refused a statement."""
 
-    def __init__(self, state: str, message: str, constraint: str = "") -> None:
+    def __init__(self, state: str, message: str) -> None:
         super().__init__(message)
         self.state = state
-        self.constraint = constraint
 
 
 class _Whole:
@@ -227,11 +227,10 @@ class Session:
         field = pq.DiagnosticField
         state = (result.error_field(field.SQLSTATE) or b"").decode()
         message = (result.error_field(field.MESSAGE_PRIMARY) or result.error_message).decode(errors="replace")
-        constraint = (result.error_field(field.CONSTRAINT_NAME) or b"").decode(errors="replace")
         if not state or state.startswith(("08", "57P")) or state == IDLE:
             # The server is going down, or has dropped this connection.
             raise ConnectionLostError(_first_line(message))
-        return ServerError(state, message, constraint)
+        return ServerError(state, message)
 
     def _result(self) -> pq.abc.PGresult | None:
         wire = self._wire

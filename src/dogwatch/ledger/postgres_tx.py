@@ -24,7 +24,7 @@ HORIZON = (
     "pg_snapshot_xmin(pg_current_snapshot())::text::bigint + (SELECT value::bigint FROM facts WHERE name = 'offset')"
 )
 """The first position at which an event may still appear: that of the oldest transaction that is open."""
-WRITING = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+WRITING = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE"
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SETTINGS = {
     "search_path": "dogwatch",

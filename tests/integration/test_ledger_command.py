@@ -432,7 +432,7 @@ def test_what_was_exported_is_imported_as_it_was(places: Places, here: str, ther
         assert target.content() == raised(before)
         with target.store() as store:
             assert store.run(lambda tx: tx.append("crew_started", {}, "op-1")) is False
-        assert "filled from this ledger already" in target.ledger("import", *words, code=77, stdin=stdin)
+        assert "is not empty" in target.ledger("import", *words, code=77, stdin=stdin)
     other = places.full(there, 1)
     assert "not empty" in other.ledger("import", str(files[0]), code=77)
 

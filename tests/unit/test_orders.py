@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from dogwatch.cli.fleet import order
@@ -30,7 +31,8 @@ def test_an_order_to_end_the_run_that_comes_in_the_middle_of_a_step_waits_for_th
         run = ledger.run(lambda tx: create_run(tx, PLAN, "/p", "/o", "spec")).run
         lease = ledger.run(lambda tx: tx.acquire(f"captain/{run}", "me", 30))
         assert lease is not None
-        world = cast("Any", None)  # an order touches nothing but the ledger
+        eyes = SimpleNamespace(pulse=lambda: None)  # an order touches nothing but the ledger
+        world = cast("Any", SimpleNamespace(eyes=eyes))
         helm = Helm(world, ledger, lease, run, clock.now(), Log("captain", run, write=lambda line: None))
         order(ledger, run, cause="enough")
         order(ledger, run, agent="writer")

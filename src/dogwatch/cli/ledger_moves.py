@@ -115,9 +115,10 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 
 def _address(text: str) -> str:
-    """A target must say which engine it means: a file would be made of anything else, a password in it or not."""
-    if not text.startswith(("sqlite:///", "postgresql://", "postgres://")):
-        raise UsageError("--to names no engine", hint="postgresql://USER@HOST/DATABASE, or sqlite:////PATH")
+    """A target that is not the name of a server is a file; not so what was meant for one, with a password in it."""
+    known = text.startswith(("sqlite:///", "postgresql://", "postgres://"))
+    if not known and ("://" in text or "=" in text):
+        raise UsageError("--to names no engine that there is", hint="postgresql://USER@HOST/DATABASE, or a path")
     return text
 
 

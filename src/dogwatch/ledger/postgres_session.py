@@ -146,9 +146,17 @@ class Session:
         with the next batch's."""
         if self._sent:
             self._cut()
+            self._settle_pooled()
         self.later(statement, values, answer)
         self._cut()
         self._send()
+        self._settle_pooled()
+
+    def _settle_pooled(self) -> None:
+        """Never more than one batch is under way through a pooler: were this process ended now, the pooler might lend
+        the server to another client with answers still to come."""
+        if self.pooled:
+            self._take_posted()
 
     def fileno(self) -> int:
         """The socket, readable when something has come that nobody asked for; -1 when it is closed."""

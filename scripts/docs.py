@@ -78,8 +78,8 @@ LIFECYCLE_WORDS = {
 OPERATOR_VARIABLES = {
     "DOGWATCH_HOME": "The folder for all state: ledger, sockets, spools, logs. Default: `$XDG_STATE_HOME/dogwatch`. At"
     " most 56 bytes long, because Unix sockets lie below it.",
-    "DOGWATCH_LEDGER": "The ledger's database, as `postgresql://USER@HOST/DATABASE` ([ledger](../ledger.md)). Without it"
-    " the ledger is a file in `DOGWATCH_HOME`. Agents and gates are never given it.",
+    "DOGWATCH_LEDGER": "The ledger's database, as `postgresql://USER@HOST/DATABASE` ([ledger](../ledger.md)). Without"
+    " it the ledger is a file in `DOGWATCH_HOME`. Agents and gates are never given it.",
     "XDG_STATE_HOME": "Where the default home lies. Default, also where it is no absolute path: `~/.local/state`.",
     "NO_COLOR": "Set to anything, there are no colours.",
     "TERM": "With `dumb` there are no colours. Where standard output is no terminal, there are none either.",

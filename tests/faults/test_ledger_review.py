@@ -20,7 +20,9 @@ from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.facts import close_for_good, seal, unseal
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.clock import SystemClock
+from dogwatch.world.processes import crew_processes
 from fleet import Fleet
+from helpers import wait_for
 from postgres import Server, database, postgres
 
 __all__ = ["database", "postgres"]
@@ -121,6 +123,7 @@ def test_a_home_that_comes_after_another_is_not_left_to_the_others_dispatcher(da
             second.cli("up")
             listed = second.cli("status", "--json").stdout
             assert '"alive": true' in listed
+            wait_for(lambda: not crew_processes(first.home.path), what="the first home's dispatcher to leave")
             for command in ("down", "kill"):
                 words = [command] if command == "down" else [command, "tide-1"]
                 refused = first.cli(*words, check=False)

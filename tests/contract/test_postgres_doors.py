@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from contract.parts.opener import UrlOpener
 from contract.parts.processes import child
-from contract.test_postgres_ledger import PostgresOpener
 from dogwatch.errors import (
     DogwatchError,
     LedgerAwayError,
@@ -158,7 +158,7 @@ def test_rings_for_other_hosts_are_few_however_many_commits_there_are(database: 
     with opened(database), ExitStack() as stack:
         listener = stack.enter_context(psycopg.connect(database, autocommit=True))
         listener.execute("LISTEN dogwatch")
-        writers = [stack.enter_context(child(PostgresOpener(database), "append", name, "0")) for name in "abcdefgh"]
+        writers = [stack.enter_context(child(UrlOpener(database), "append", name, "0")) for name in "abcdefgh"]
         for writer in writers:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "1\n"
@@ -369,7 +369,7 @@ def test_a_databases_own_settings_change_nothing(postgres: Server, database: str
 
 
 def test_many_processes_may_open_an_empty_database_at_once(database: str) -> None:
-    opener = PostgresOpener(database)
+    opener = UrlOpener(database)
     with ExitStack() as stack:
         writers = [stack.enter_context(child(opener, "append", str(n), "1")) for n in range(6)]
         for writer in writers:

@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from contract.parts.opener import UrlOpener
 from contract.parts.processes import child, finish, follow
-from contract.test_postgres_ledger import PostgresOpener
 from dogwatch.errors import LedgerAwayError, LedgerLockedError
 from dogwatch.ledger.api import START, Reader, Store, Tx
 from dogwatch.ledger.postgres import PostgresStore
@@ -221,7 +221,7 @@ def test_a_hung_server_is_an_error_and_not_a_hang(own: Server) -> None:
 
 
 def test_who_stopped_inside_a_transaction_is_thrown_out_and_cannot_write_late(postgres: Server, database: str) -> None:
-    opener = PostgresOpener(database)
+    opener = UrlOpener(database)
     name = database.rpartition("/")[2]
     with opened(database) as store, child(opener, "stop_inside", "2") as process:
         assert process.stdout is not None
@@ -285,7 +285,7 @@ def test_who_is_kept_waiting_by_a_foreign_lock_is_told_so(postgres: Server, data
 def test_every_acknowledged_event_outlives_a_killed_server_and_none_is_there_twice(own: Server) -> None:
     url = own.new_database()
     with ExitStack() as stack:
-        writers = [stack.enter_context(child(PostgresOpener(url), "persist", name, "40")) for name in "abc"]
+        writers = [stack.enter_context(child(UrlOpener(url), "persist", name, "40")) for name in "abc"]
         outputs = [writer.stdout for writer in writers if writer.stdout]
         assert [output.readline() for output in outputs] == ["1\n"] * 3
         own.kill()

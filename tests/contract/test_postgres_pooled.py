@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from contract.ledger_contract import LedgerContract
-from contract.parts.opener import Opener
+from contract.parts.opener import Opener, UrlOpener
 from contract.parts.processes import child, finish
-from contract.test_postgres_ledger import PostgresOpener
 from dogwatch.ledger.api import START
 from dogwatch.ledger.postgres import PostgresStore
 from helpers import wait_for
@@ -36,8 +35,8 @@ def pooler(postgres: Server) -> Iterator[Pooler]:
 
 
 @pytest.fixture
-def opener(pooler: Pooler, postgres: Server, database: str) -> Iterator[PostgresOpener]:
-    made = PostgresOpener(pooler.url(database.rpartition("/")[2]))
+def opener(pooler: Pooler, postgres: Server, database: str) -> Iterator[UrlOpener]:
+    made = UrlOpener(pooler.url(database.rpartition("/")[2]))
     yield made
     made.close()
 
@@ -59,7 +58,7 @@ class TestPooledLedger(LedgerContract):
 
 
 def test_nothing_of_a_transaction_is_left_on_the_servers_connection(
-    opener: PostgresOpener, postgres: Server, pooler: Pooler, database: str
+    opener: UrlOpener, postgres: Server, pooler: Pooler, database: str
 ) -> None:
     store = opener()
     store.run(lambda tx: tx.append("kind", {}))

@@ -12,30 +12,21 @@ from pathlib import Path
 import pytest
 
 from contract.ledger_contract import LedgerContract
+from contract.parts.opener import UrlOpener
 from contract.parts.processes import child
 from dogwatch.errors import UsageError
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import START, Clock, Store
+from dogwatch.ledger.api import START
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.world.clock import SystemClock
 
 
-class SqliteOpener:
+class SqliteOpener(UrlOpener):
     """Opens stores on one file."""
 
     def __init__(self, path: Path) -> None:
-        self.url = f"sqlite:///{path}"
+        super().__init__(f"sqlite:///{path}")
         self.path = path
-        self._opened: list[Store] = []
-
-    def __call__(self, clock: Clock | None = None) -> Store:
-        store = open_store(self.url, clock or SystemClock())
-        self._opened.append(store)
-        return store
-
-    def close(self) -> None:
-        for store in self._opened:
-            store.close()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dogwatch.ledger.bodies import dump, load
 from dogwatch.ledger.facts import COPIER, COPY_OF, TABLES, facts, note, sql
 from dogwatch.ledger.refusals import UNFINISHED
 from dogwatch.ledger.sql_reader import EVENT_COLUMNS, Row, to_event
-from dogwatch.ledger.sql_tx import SqlTx, columns
+from dogwatch.ledger.sql_tx import EVENT, SqlTx, columns
 from dogwatch.model.moment import Moment
 
 Record = tuple[str, Mapping[str, Any]]
@@ -194,7 +194,7 @@ def _write(tx: Tx, kind: str, body: Mapping[str, Any]) -> None:
     else:
         at = columns(Moment(*body["at"]))
         later(
-            "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            f"{EVENT} VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (body["op_id"], body["run"], body["agent"], body["kind"], *at, dump(body["body"])),
         )
 

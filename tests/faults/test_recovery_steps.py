@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from dogwatch.crew.mending import LOOK_AGAIN_S
 from dogwatch.crew.watchdog import Watchdog
 from dogwatch.crew.worlds import Request
 from dogwatch.ledger.api import START, Event, Lease
-from dogwatch.ledger.records import load_run
+from dogwatch.ledger.records import change, load_run
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Gate, Limits, Output, Phase, Plan, Role
@@ -45,10 +45,14 @@ class Eyes:
         self.sight = WORKING
         self.living = {CREW, WATCHDOG}
         self.error: Exception | None = None
+        self.meanwhile: Callable[[], object] | None = None
 
     def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
         if self.error is not None:
             raise self.error
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
         return dict.fromkeys(agents, self.sight)
 
     def life(self, process: ProcessId) -> str:
@@ -211,6 +215,33 @@ def test_an_alert_that_was_withdrawn_is_raised_again_when_the_stall_lasts(bench:
     bench.command()
     assert [event.body["reason"] for event in bench.events("agent_restarted")] == ["exited"]
     assert bench.world.hands.spawned == [1, 2]
+
+
+def test_what_the_captain_did_while_the_watchdog_looked_is_no_stall(bench: Bench) -> None:
+    bench.command()
+    bench.world.eyes.sight = DEAD
+
+    def end() -> None:
+        bench.ledger.run(lambda tx: change(tx, RunRecord, f"run/{bench.run}", lambda run: replace(run, state="FAILED")))
+
+    bench.world.eyes.meanwhile = end
+    bench.watch()
+    assert bench.events("alert_raised") == []
+
+
+def test_an_agent_that_gets_a_new_incarnation_while_the_watchdog_looks_has_no_stall(bench: Bench) -> None:
+    bench.command()
+    bench.world.eyes.sight = DEAD
+    key = f"agent/{bench.run}/writer"
+
+    def order() -> None:
+        bench.ledger.run(lambda tx: change(tx, AgentRecord, key, lambda agent: replace(agent, incarnation=2)))
+
+    bench.world.eyes.meanwhile = order
+    bench.watch()
+    assert bench.events("alert_raised") == []
+    bench.watch()
+    assert [event.body["incarnation"] for event in bench.events("alert_raised")] == [2]
 
 
 def test_a_stall_that_is_withdrawn_again_and_again_is_raised_again_and_again(bench: Bench) -> None:

@@ -7,9 +7,9 @@ from dogwatch.crew.membership import BEAT_S, Reviver, keep_dispatcher, renew
 from dogwatch.crew.queues import alerts_queue
 from dogwatch.crew.worlds import WatchdogWorld
 from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.ledger.records import load_run
+from dogwatch.ledger.records import load, load_run
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import AgentRecord
+from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose
 
@@ -73,6 +73,10 @@ class Watchdog:
 
         def fn(tx: Tx) -> bool:
             tx.check(self.lease)
+            run = load(tx, RunRecord, f"run/{self.run}")
+            if run is None or run.over or load(tx, AgentRecord, agent.key) != agent:
+                # The captain was at it while this was looking: it was not a stall that was seen, but the captain's act.
+                return False
             if tx.push(alerts_queue(self.run), body, item_id) is None:
                 return False
             return tx.append("alert_raised", {**body, "alert": item_id}, run=self.run, agent=agent.agent)

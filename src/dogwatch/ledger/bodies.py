@@ -74,6 +74,9 @@ def seconds(value: float, what: str) -> float:
     return value
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def _check(value: Any, depth: int) -> None:
     """Finds what the encoder would pass: keys that are no text (it turns them into text), and depths that the
     decoder may later not come out of again."""
@@ -83,7 +86,9 @@ def _check(value: Any, depth: int) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise UsageError(f"a body must be strict JSON: the key {key!r} is not text")
-            _check(item, depth + 1)
+            if type(item) not in _PLAIN:
+                _check(item, depth + 1)
     elif isinstance(value, list | tuple):
         for item in value:
-            _check(item, depth + 1)
+            if type(item) not in _PLAIN:
+                _check(item, depth + 1)

@@ -29,8 +29,7 @@ IDLE = "25P03"
 """A transaction was left idle for too long, for example because this process was stopped."""
 
 Answer = Callable[[Sequence[Row]], None]
-Batch = list[tuple[Answer | None, str | None]]
-"""For each command sent, who gets its rows, and the statement that it prepares."""
+Decoder = Callable[[bytes], Any]
 
 
 class ConnectionLostError(Exception):
@@ -45,30 +44,27 @@ class ServerError(Exception):
         self.state = state
 
 
-class _Whole:
-    """What is sent and what is expected must not fall apart, or answers would go to the wrong questions: who was broken
-    off in the middle, be it by Ctrl-C, leaves a connection that is as good as lost."""
+class _Prepared:
+    """A statement that the server knows by name, and how to read its columns, once it has answered."""
 
-    __slots__ = ("_complaint", "_is_torn")
+    __slots__ = ("decoders", "name", "statement")
 
-    def __init__(self, complaint: Callable[[], str]) -> None:
-        self._complaint = complaint
-        self._is_torn = False
+    def __init__(self, statement: str, name: bytes) -> None:
+        self.statement = statement
+        self.name = name
+        self.decoders: Sequence[Decoder] | None = None
 
-    def __enter__(self) -> None:
-        if self._is_torn:
-            raise ConnectionLostError("it was interrupted in the middle of an answer")
-        self._is_torn = True
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            self._is_torn = False
-        elif isinstance(error, psycopg.Error):
-            raise ConnectionLostError(self._complaint()) from error
+Batch = list[tuple[Answer | None, _Prepared | None, bool]]
+"""For each command sent, who gets its rows, the prepared statement, and whether this is what prepares it."""
 
 
 class Session:
-    """Statements and their results, in order. `later` adds to the batch, `ask` sends it and waits for the answers."""
+    """Statements and their results, in order. `later` adds to the batch, `ask` sends it and waits for the answers.
+
+    What is sent and what is expected must not fall apart, or answers would go to the wrong questions: who is broken off
+    in the middle, be it by Ctrl-C, leaves a connection that is torn, which is as good as lost.
+    """
 
     def __init__(self, url: str, answer_s: float) -> None:
         defaults = {"connect_timeout": CONNECT_S, "application_name": "dogwatch"}
@@ -86,11 +82,13 @@ class Session:
         self._answer_s = answer_s
         self._poll = select.poll()
         self._poll.register(self._wire.socket, select.POLLIN)
-        self._prepared: dict[str, bytes] = {}
+        self._prepared: dict[str, _Prepared] = {}
         self._names = itertools.count()
-        self._sent: Batch = []
+        self._batch: list[tuple[str, Sequence[bytes | None], Answer | None] | None] = []
         self._posted: list[Batch] = []
-        self._whole = _Whole(self._complaint)
+        self._is_torn = False
+        self.mark: int | None = None
+        """The lock that this session holds on what it has picked last."""
         self.heard: list[str] = []
         """What other sessions have rung with since somebody emptied the list."""
         # A pooler answers for itself when the connection is made, and lends a server for a transaction only: nothing
@@ -113,13 +111,7 @@ class Session:
 
     def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Adds a statement to the batch. `answer` is called with its rows once they are there."""
-        parameters = [_encoded(value) for value in values]
-        with self._whole:
-            if self.pooled:
-                self._wire.send_query_params(numbered(statement), parameters)
-            else:
-                self._wire.send_query_prepared(self._name(statement), parameters)
-            self._sent.append((answer, None))
+        self._batch.append((statement, [_encoded(value) for value in values], answer))
 
     def ask(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Row]:
         """The rows that a statement returns, after all those of the batch."""
@@ -130,8 +122,11 @@ class Session:
 
     def flush_before_more(self) -> None:
         """Makes the server send all answers so far before it begins with what is added now."""
-        with self._whole:
-            self._wire.send_flush_request()
+        self._batch.append(None)
+
+    def forget(self) -> None:
+        """Drops the batch, of which nothing was sent yet."""
+        self._batch.clear()
 
     def finish(self) -> None:
         """Sends the batch and takes all answers; ServerError for the first statement that was refused."""
@@ -144,7 +139,7 @@ class Session:
     def post(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Sends a statement without waiting, also where the batch before it is refused; its answer is taken along
         with the next batch's."""
-        if self._sent:
+        if self._batch:
             self._cut()
             self._settle_pooled()
         self.later(statement, values, answer)
@@ -184,49 +179,72 @@ class Session:
         self._connection.close()
 
     def _cut(self) -> None:
-        """Ends the batch: what comes after it is done whatever becomes of it."""
-        with self._whole:
-            self._wire.pipeline_sync()
-            self._posted.append(self._sent)
-            self._sent = []
+        """Sends the batch, and ends it: what comes after it is done whatever becomes of it."""
+        self._tear()
+        batch, self._batch = self._batch, []
+        sent: Batch = []
+        wire = self._wire
+        try:
+            for piece in batch:
+                if piece is None:
+                    wire.send_flush_request()
+                    continue
+                statement, parameters, answer = piece
+                if self.pooled:
+                    wire.send_query_params(numbered(statement), parameters)
+                    sent.append((answer, None, False))
+                    continue
+                prepared = self._prepared.get(statement)
+                if prepared is None:
+                    # In this very batch. Where that breaks off before it, it was not prepared after all.
+                    prepared = self._prepared[statement] = _Prepared(statement, b"dw%d" % next(self._names))
+                    wire.send_prepare(prepared.name, numbered(statement))
+                    sent.append((None, prepared, True))
+                wire.send_query_prepared(prepared.name, parameters)
+                sent.append((answer, prepared, False))
+            wire.pipeline_sync()
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+        self._posted.append(sent)
+        self._is_torn = False
 
     def _take_posted(self) -> ServerError | None:
         """All answers that are due; the refusal of the last batch, if it was refused."""
+        self._tear()
         refused: ServerError | None = None
-        with self._whole:
-            batches, self._posted = self._posted, []
+        batches, self._posted = self._posted, []
+        try:
             self._send()
             for batch in batches:
                 refused = self._take(batch)
+        except psycopg.Error as error:
+            raise ConnectionLostError(self._complaint()) from error
+        self._is_torn = False
         return refused
 
-    def _name(self, statement: str) -> bytes:
-        """The name under which the statement is prepared, in this very batch where it is new."""
-        name = self._prepared.get(statement)
-        if name is None:
-            name = self._prepared[statement] = b"dw%d" % next(self._names)
-            self._wire.send_prepare(name, numbered(statement))
-            # Where the batch breaks off before it, it was not prepared after all.
-            self._sent.append((None, statement))
-        return name
+    def _tear(self) -> None:
+        if self._is_torn:
+            raise ConnectionLostError("it was interrupted in the middle of an answer")
+        self._is_torn = True
 
     def _take(self, batch: Batch) -> ServerError | None:
         """The answers to one batch; the first refusal, if any."""
         refused: ServerError | None = None
-        for answer, prepared in batch:
+        separator = self._wire.get_result
+        for answer, prepared, is_preparation in batch:
             result = self._result()
             if result is None:
                 raise ConnectionLostError("the server's answer ended too early")
             status = result.status
             if status in _GOOD:
                 if answer is not None:
-                    answer(_rows(result))
+                    answer(_rows(result, prepared))
             else:
-                if prepared is not None:
-                    self._prepared.pop(prepared, None)
-                if status == pq.ExecStatus.FATAL_ERROR:
+                if is_preparation and prepared is not None:
+                    self._prepared.pop(prepared.statement, None)
+                if status == _REFUSED:
                     refused = refused or self._refusal(result)
-            self._result()
+            separator()
         if self._result() is None:
             raise ConnectionLostError(self._complaint())
         return refused
@@ -281,7 +299,7 @@ def numbered(statement: str) -> bytes:
 
 
 def _encoded(value: Any) -> bytes | None:
-    if isinstance(value, str):
+    if type(value) is str:
         # libpq would read it only up to the NUL, and take one name for another.
         if "\0" in value:
             raise UsageError(f"a name holds a NUL character: {value!r}")
@@ -291,11 +309,12 @@ def _encoded(value: Any) -> bytes | None:
     return None if value is None else repr(value).encode()
 
 
-_GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+_GOOD = (int(pq.ExecStatus.TUPLES_OK), int(pq.ExecStatus.COMMAND_OK))
+_REFUSED = int(pq.ExecStatus.FATAL_ERROR)
 _INTEGER, _FLOAT, _BOOLEAN, _BYTES = (20, 21, 23, 26), (700, 701, 1700), 16, 17
 
 
-def _decoder(oid: int) -> Callable[[bytes], Any]:
+def _decoder(oid: int) -> Decoder:
     if oid in _INTEGER:
         return int
     if oid in _FLOAT:
@@ -307,12 +326,19 @@ def _decoder(oid: int) -> Callable[[bytes], Any]:
     return bytes.decode
 
 
-def _rows(result: pq.abc.PGresult) -> Sequence[Row]:
-    columns = [(column, _decoder(result.ftype(column))) for column in range(result.nfields)]
+def _rows(result: pq.abc.PGresult, prepared: _Prepared | None) -> Sequence[Row]:
+    count = result.ntuples
+    if not count:
+        return ()
+    decoders = prepared.decoders if prepared is not None else None
+    if decoders is None:
+        decoders = [_decoder(result.ftype(column)) for column in range(result.nfields)]
+        if prepared is not None:
+            prepared.decoders = decoders
     value = result.get_value
     return [
-        tuple(None if (cell := value(row, column)) is None else decode(cell) for column, decode in columns)
-        for row in range(result.ntuples)
+        tuple(None if (cell := value(row, column)) is None else decode(cell) for column, decode in enumerate(decoders))
+        for row in range(count)
     ]
 
 

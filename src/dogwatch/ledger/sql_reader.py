@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from dogwatch.errors import LedgerCorruptError, LedgerError, UsageError
@@ -78,7 +79,10 @@ class SqlReader(ABC):
 
     def items(self, queue: str) -> Sequence[Item]:
         """What stands in `queue`, ready or claimed, in the order of pushing."""
-        rows = self.rows(f"SELECT {self._item()} FROM items WHERE queue = ? AND state = 'open' ORDER BY seq", (queue,))
+        rows = self.rows(
+            f"SELECT {item_columns(self.dialect.now)} FROM items WHERE queue = ? AND state = 'open' ORDER BY seq",
+            (queue,),
+        )
         return [found for found in self.values(self._to_item, rows) if found.state != "expired"]
 
     def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
@@ -163,13 +167,6 @@ class SqlReader(ABC):
             f" expires_boot, expires_mono, expires_wall, host, expires_server > {self.dialect.now} FROM leases"
         )
 
-    def _item(self) -> str:
-        return (
-            "queue, id, body, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall,"
-            f" claim_boot, claim_mono, claim_wall, claim_host, claim_server > {self.dialect.now},"
-            f" host, ttl_server <= {self.dialect.now}"
-        )
-
     def _is_held(self, row: Row) -> bool:
         return self._stands(row[10], row[7], row[8], row[11])
 
@@ -226,6 +223,15 @@ class SqlReader(ABC):
 
     def _unpacked(self, data: bytes) -> list[Row]:
         return self.values(lambda row: row, unpack(data))
+
+
+@cache
+def item_columns(now: str) -> str:
+    """What `_to_item` makes an item of."""
+    return (
+        "queue, id, body, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot, ttl_mono, ttl_wall,"
+        f" claim_boot, claim_mono, claim_wall, claim_host, claim_server > {now}, host, ttl_server <= {now}"
+    )
 
 
 def _begins(column: str, prefix: str) -> tuple[str, tuple[str, ...]]:

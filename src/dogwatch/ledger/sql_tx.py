@@ -6,12 +6,13 @@ import dataclasses
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from dogwatch.errors import ConflictError, StaleError, UsageError
 from dogwatch.ledger.api import Item, Json, Lease
 from dogwatch.ledger.bodies import checked, dump, required, seconds
-from dogwatch.ledger.sql_reader import SqlReader, to_lease
+from dogwatch.ledger.sql_reader import Dialect, SqlReader, item_columns, to_lease
 from dogwatch.model.moment import Moment
 
 EVENT = "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"
@@ -98,26 +99,19 @@ class SqlTx(SqlReader):
     def renew(self, lease: Lease, ttl_s: float) -> Lease:
         """The lease with a new end."""
         expires = self.now.plus(seconds(ttl_s, "a lease's time"))
-        standing, values = self._standing(lease)
-        self.must(
-            "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?, expires_boot = ?,"
-            f" expires_mono = ?, expires_wall = ?, host = ?, expires_server = {self.dialect.now} + ? WHERE {standing}",
-            (*columns(self.now), *columns(expires), self._host, ttl_s, *values),
-            lambda: _lost(lease),
-            news=False,
-        )
+        values = (*columns(self.now), *columns(expires), self._host, ttl_s, *self._standing(lease))
+        self.must(_renewal(self.dialect.now), values, lambda: _lost(lease), news=False)
         return dataclasses.replace(lease, renewed=self.now, expires=expires)
 
     def check(self, lease: Lease) -> None:
         """StaleError unless this very grant still stands."""
-        standing, values = self._standing(lease)
-        if not self.rows(f"SELECT 1 FROM leases WHERE {standing}", values):
+        statement = f"SELECT 1 FROM leases WHERE {_lease_stands(self.dialect.now)}"
+        if not self.rows(statement, self._standing(lease)):
             raise _lost(lease)
 
     def release(self, lease: Lease) -> None:
         """Gives the slot back; without effect where the grant no longer stands."""
-        standing, values = self._standing(lease)
-        self.change(f"DELETE FROM leases WHERE {standing}", values)
+        self.change(f"DELETE FROM leases WHERE {_lease_stands(self.dialect.now)}", self._standing(lease))
 
     def push(self, queue: str, body: Json, item_id: str = "", *, ttl_s: float | None = None) -> str | None:
         """Puts an item into a queue and returns its id; None where the queue has seen it before."""
@@ -140,19 +134,9 @@ class SqlTx(SqlReader):
         """
         required(holder, "a holder")
         expires = self.now.plus(seconds(ttl_s, "a claim's time"))
-        now = self.dialect.now
-        here = "WHEN ttl_boot = ? THEN ttl_mono <= ? WHEN host = ? THEN ttl_wall <= ?"
-        over = f"(ttl_boot IS NOT NULL AND CASE {here} ELSE ttl_server <= {now} END)"
         of_now = (self.now.boot, self.now.mono, self._host, self.now.wall)
         named, of_item = (" AND id = ?", (item_id,)) if item_id else ("", ())
-        statement = (
-            f"UPDATE items SET state = CASE WHEN {over} THEN 'expired' ELSE 'open' END, holder = ?,"
-            f" fence = CASE WHEN {over} THEN fence ELSE fence + 1 END,"
-            f" claim_boot = ?, claim_mono = ?, claim_wall = ?, claim_host = ?, claim_server = {now} + ?"
-            " WHERE queue = ? AND state = 'open' AND seq = (SELECT seq FROM items"
-            f" WHERE queue = ? AND state = 'open'{named} AND NOT {self._claim_stands()}"
-            f" ORDER BY seq LIMIT 1 {self.dialect.skip_locked}) RETURNING state, {self._item()}"
-        )
+        statement = _first_claim(self.dialect, named)
         values = (*of_now, holder, *of_now, *columns(expires), self._host, ttl_s, queue, queue, *of_item)
         while rows := self.rows(statement, (*values, *self._here())):
             if rows[0][0] == "open":
@@ -232,24 +216,16 @@ class SqlTx(SqlReader):
     def _here(self) -> tuple[str, str, float]:
         return (self._host, self.now.boot, self.now.mono)
 
-    def _standing(self, lease: Lease) -> tuple[str, Sequence[Any]]:
-        """The condition that this very grant still stands."""
-        here, elsewhere = "expires_boot = ? AND expires_mono > ?", f"expires_server > {self.dialect.now}"
-        by = f"CASE WHEN host = ? THEN {here} ELSE {elsewhere} END"
-        values = (lease.name, lease.slot, lease.holder, lease.fence, *self._here())
-        return f"name = ? AND slot = ? AND holder = ? AND fence = ? AND {by}", values
-
-    def _claim_stands(self) -> str:
-        """The condition that an item is claimed now; it takes the values of `_here`."""
-        here, elsewhere = "claim_boot = ? AND claim_mono > ?", f"claim_server > {self.dialect.now}"
-        return f"(claim_boot IS NOT NULL AND CASE WHEN claim_host = ? THEN {here} ELSE {elsewhere} END)"
+    def _standing(self, lease: Lease) -> Sequence[Any]:
+        """The values for the condition that this very grant still stands."""
+        return (lease.name, lease.slot, lease.holder, lease.fence, *self._here())
 
     def _change_claimed(self, item: Item, assignments: str, values: Sequence[Any] = (), *, news: bool = True) -> None:
         """Changes an item whose claim still stands; StaleError otherwise."""
         self.must(
             # The state stands inside the condition, lest an engine goes through all open items of the queue.
             f"UPDATE items SET {assignments} WHERE queue = ? AND id = ? AND holder = ? AND fence = ?"
-            f" AND CASE WHEN state = 'open' THEN {self._claim_stands()} ELSE FALSE END",
+            f" AND CASE WHEN state = 'open' THEN {claim_stands(self.dialect.now)} ELSE FALSE END",
             (*values, item.queue, item.id, item.holder, item.fence, *self._here()),
             lambda: StaleError(
                 f"{item.holder} no longer holds {item.id} of {item.queue} (fence {item.fence})",
@@ -257,6 +233,45 @@ class SqlTx(SqlReader):
             ),
             news=news,
         )
+
+
+@cache
+def claim_stands(now: str) -> str:
+    """The condition that an item is claimed now; it takes the values of `_here`."""
+    here, elsewhere = "claim_boot = ? AND claim_mono > ?", f"claim_server > {now}"
+    return f"(claim_boot IS NOT NULL AND CASE WHEN claim_host = ? THEN {here} ELSE {elsewhere} END)"
+
+
+@cache
+def _lease_stands(now: str) -> str:
+    """The condition that a grant still stands."""
+    here, elsewhere = "expires_boot = ? AND expires_mono > ?", f"expires_server > {now}"
+    by = f"CASE WHEN host = ? THEN {here} ELSE {elsewhere} END"
+    return f"name = ? AND slot = ? AND holder = ? AND fence = ? AND {by}"
+
+
+@cache
+def _renewal(now: str) -> str:
+    return (
+        "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?, expires_boot = ?, expires_mono = ?,"
+        f" expires_wall = ?, host = ?, expires_server = {now} + ? WHERE {_lease_stands(now)}"
+    )
+
+
+@cache
+def _first_claim(dialect: Dialect, named: str) -> str:
+    """The statement that claims the first ready item of a queue, or marks it where its own time is over."""
+    now = dialect.now
+    here = "WHEN ttl_boot = ? THEN ttl_mono <= ? WHEN host = ? THEN ttl_wall <= ?"
+    over = f"(ttl_boot IS NOT NULL AND CASE {here} ELSE ttl_server <= {now} END)"
+    return (
+        f"UPDATE items SET state = CASE WHEN {over} THEN 'expired' ELSE 'open' END, holder = ?,"
+        f" fence = CASE WHEN {over} THEN fence ELSE fence + 1 END,"
+        f" claim_boot = ?, claim_mono = ?, claim_wall = ?, claim_host = ?, claim_server = {now} + ?"
+        " WHERE queue = ? AND state = 'open' AND seq = (SELECT seq FROM items"
+        f" WHERE queue = ? AND state = 'open'{named} AND NOT {claim_stands(now)}"
+        f" ORDER BY seq LIMIT 1 {dialect.skip_locked}) RETURNING state, {item_columns(now)}"
+    )
 
 
 def columns(moment: Moment | None) -> tuple[str, float, float] | tuple[None, None, None]:

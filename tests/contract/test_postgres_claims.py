@@ -44,8 +44,7 @@ def claimers(database: str) -> Iterator[Claimers]:
     clock = ManualClock()
     with ExitStack() as stack:
         one, other = (stack.enter_context(closing(PostgresStore(database, clock))) for _ in range(2))
-        for name in ("a", "b", "c"):
-            one.run(lambda tx, name=name: tx.push("q", {"name": name}, name))
+        one.run(lambda tx: [tx.push("q", {"name": name}, name) for name in ("a", "b", "c")])
         yield Claimers(one, other, clock)
 
 
@@ -114,6 +113,6 @@ def test_the_last_item_that_another_has_picked_and_not_claimed_is_no_empty_queue
         item = tx.claim("q", "holder", TTL_S)
         if claimers.tries == 3:
             assert claimers.other.run(claimers.finish) == "c"
-        return item and item.id
+        return item.id if item is not None else None
 
     assert claimers.one.run(late) is None, "it was told of the item, and then run again without it"

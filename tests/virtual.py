@@ -25,7 +25,8 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Gate, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
-from dogwatch.model.view import RunView, Sight, Turn
+from dogwatch.model.sight import Sight, Turn
+from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
 from helpers import events_of
 
@@ -71,6 +72,8 @@ class VirtualAgent:
         self.composer = ""
         self.turn = Turn("idle", machine.now.mono, machine.now.mono, process.pid)
         self.prompts: list[str] = []
+        self.began = machine.now.mono
+        self.hung = False
         self.orders: dict[str, str] = {}
         self.due: list[tuple[float, Callable[[], None]]] = []
 
@@ -106,6 +109,9 @@ class VirtualAgent:
         if deed == "die":
             self.machine.kill(self.process)
             return
+        if deed == "hang":
+            self.hung = True
+            return
         if deed == "work":
             self.work(subject, self.orders.get(subject, text))
             return
@@ -118,6 +124,8 @@ class VirtualAgent:
         elif deed == "claim":
             self.call("claim", lambda answer: self._claimed(subject, answer), task=subject)
             return
+        elif deed == "beat":
+            self.call("heartbeat")
         elif deed == "read":
             self.call("mail_read")
             self.call("mail_ack", message=header.id)
@@ -143,7 +151,9 @@ class VirtualAgent:
 
 
 def _usual(kind: str) -> str:
-    return {"dispatch": "work", "nudge": "work", "checkpoint": "approve", "offer": "claim", "mail": "read"}[kind]
+    return {"dispatch": "work", "nudge": "work", "checkpoint": "approve", "offer": "claim", "mail": "read", "health_check": "beat"}[
+        kind
+    ]
 
 
 class Machine:
@@ -303,6 +313,9 @@ class VirtualEyes:
             session="alive" if living else "dead",
             turn=agent.turn,
             screen="busy" if agent.turn.state == "working" else "idle",
+            screen_since=agent.turn.since,
+            watched_since=agent.began,
+            life=self._machine.now.mono if agent.turn.state == "working" and not agent.hung else 0.0,
             composer=agent.composer,
             outputs_fresh=fresh,
         )
@@ -366,6 +379,10 @@ class VirtualHands:
 
     def press_enter(self, agent: AgentRecord) -> bool:
         self._machine.agents[agent.agent].submit()
+        return True
+
+    def interrupt(self, agent: AgentRecord) -> bool:
+        self._machine.agents[agent.agent].stop()
         return True
 
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:

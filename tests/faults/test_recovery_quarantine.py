@@ -44,7 +44,7 @@ def two_writers() -> dict[str, Any]:
 
 def test_a_given_up_agent_is_ended_and_an_order_to_end_it_once_more_does_no_harm(fleet: Fleet) -> None:
     writer = {**FAST, "rules": [{"on": "dispatch", "do": [{"wait": 600}]}]}
-    asks = {**FAST, "rules": [{"on": "start", "do": ["startup_dialog"]}]}
+    asks = {**FAST, "start_delay_s": 600}
     run = fleet.launch(fleet.spec(two_writers(), {"writer": writer, "appendix": asks}))
     fleet.wait_event("agent_spawned", "appendix")
     process = fleet.view(run).agents["appendix"].process

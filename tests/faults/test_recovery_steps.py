@@ -24,7 +24,8 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Gate, Limits, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
-from dogwatch.model.view import RunView, Sight, Turn
+from dogwatch.model.sight import Sight, Turn
+from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
 
 WORKING = Sight(process="alive", session="alive", turn=Turn("working", 1000.0, 1000.0), screen="busy")
@@ -103,6 +104,9 @@ class Hands:
         return True
 
     def press_enter(self, agent: AgentRecord) -> bool:
+        return True
+
+    def interrupt(self, agent: AgentRecord) -> bool:
         return True
 
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:

@@ -13,7 +13,8 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord
-from dogwatch.model.view import Duty, RunView, Sight, Turn
+from dogwatch.model.sight import OutputSight, Sight, Turn
+from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose
 
 NOW = Moment("boot", 1000.0, 5000.0)
@@ -27,7 +28,12 @@ DUTY = Duty("task", "draft", LONG_AGO)
 
 def sight(state: str = "idle", quiet_s: float = 500.0, **changes: Any) -> Sight:
     turn = Turn(state, NOW.mono - quiet_s, NOW.mono - quiet_s, 42)  # type: ignore[arg-type]
-    return Sight(**{"process": "alive", "session": "alive", "turn": turn, **changes})
+    life = {"watched_since": 1.0, "life": NOW.mono, "screen_since": 1.0}
+    return Sight(**{"process": "alive", "session": "alive", "turn": turn, **life, **changes})
+
+
+def written(age_s: float) -> tuple[OutputSight, ...]:
+    return (OutputSight("draft.md", 10, NOW.wall - age_s, is_new=True),)
 
 
 def found(seen: Sight, duty: Duty | None = DUTY, agent: AgentRecord = AGENT) -> Diagnosis:
@@ -67,7 +73,7 @@ def test_a_session_that_is_not_seen_says_nothing_while_the_process_lives(session
 def test_a_spawn_that_is_not_confirmed_is_left_alone() -> None:
     for agent in (replace(AGENT, process=None), replace(AGENT, confirmed=None)):
         result = found(sight(process="dead", session="gone"), agent=agent)
-        assert (result.kind, result.action) == ("spawning", "")
+        assert (result.kind, result.action) == ("starting", "")
 
 
 def test_a_client_has_its_time_to_start() -> None:
@@ -103,14 +109,14 @@ def test_a_client_without_hooks_is_never_judged_by_its_silence(state: str) -> No
     assert found(sight(state, process="dead", session="dead", hooks=False)).action == "RESTART"
 
 
-@pytest.mark.parametrize("screen", ["busy", "retry", "permission", "starting"])
-def test_an_idle_turn_behind_a_screen_that_works_or_asks_is_not_silent(screen: str) -> None:
+@pytest.mark.parametrize("screen", ["busy", "starting", "dialog"])
+def test_an_idle_turn_behind_a_screen_that_works_is_not_silent(screen: str) -> None:
     assert found(sight("idle", 500, screen=screen)).action == ""
 
 
 def test_a_file_that_has_just_changed_is_a_sign_of_life() -> None:
-    assert found(sight("idle", 500, outputs_changed=NOW.wall - 3)).action == ""
-    assert found(sight("idle", 500, outputs_changed=NOW.wall + 900)).action == "NUDGE"
+    assert found(sight("idle", 500, outputs=written(3))).action == ""
+    assert found(sight("idle", 500, outputs=written(-900))).action == "NUDGE"
 
 
 def test_an_idle_agent_with_open_work_is_nudged_and_each_stall_once() -> None:
@@ -202,5 +208,5 @@ def test_an_agent_owes_its_task_before_anything_else_and_nothing_when_it_has_vot
         checkpoints={"review": record},
         messages={"m1": asked("m1", LONG_AGO)},
     )
-    assert view.duty_of("writer") == Duty("task", "draft", None)
+    assert view.duty_of("writer") == Duty("task", "draft", None, "normal", 1800.0)
     assert replace(view, tasks={"draft": replace(task, state="reported")}).duty_of("writer") is None

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dogwatch.model.plan import ByteCheck, Output
-from dogwatch.world.files import failed_check, marker, newest_change, signature, unwritten
+from dogwatch.model.sight import OutputSight
+from dogwatch.world.files import elsewhere, failed_check, marker, seen, signature, unwritten
 
 OUTPUTS = (Output(path="a.md"), Output(path="sub/b.csv", min_bytes=3))
 
@@ -81,11 +82,30 @@ def test_a_path_that_no_file_can_have_is_not_there() -> None:
     assert signature("/" + "x" * 5000) == ""
 
 
-def test_the_newest_change_is_that_of_the_latest_output(tmp_path: Path) -> None:
-    assert newest_change(str(tmp_path), OUTPUTS) == 0.0
-    write(tmp_path, "a.md", b"x")
+def test_outputs_are_seen_with_their_age_and_whether_they_are_new(tmp_path: Path) -> None:
+    write(tmp_path, "a.md", b"old")
     os.utime(tmp_path / "a.md", (5, 5))
-    assert newest_change(str(tmp_path), OUTPUTS) == 5.0
+    before = marker(str(tmp_path), OUTPUTS)
+    assert seen(str(tmp_path), OUTPUTS, before) == (
+        OutputSight("a.md", 3, 5.0, is_new=False),
+        OutputSight("sub/b.csv", 0, 0.0, is_new=False),
+    )
+    write(tmp_path, "a.md", b"newer")
+    assert [(one.size, one.is_new) for one in seen(str(tmp_path), OUTPUTS, before)] == [(5, True), (0, False)]
+
+
+def test_an_output_in_another_place_is_found_by_its_name_if_it_is_new(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    roots = (str(out), str(tmp_path))
+    write(out, "a.md", b"in its place")
+    write(tmp_path, "elsewhere/b.csv", b"misplaced")
+    write(tmp_path, "old/b.csv", b"of last week")
+    os.utime(tmp_path / "old/b.csv", (5, 5))
+    write(tmp_path, ".cache/b.csv", b"hidden")
+    write(tmp_path, "elsewhere/a.md", b"the right one is there")
+    assert elsewhere(roots, str(out), OUTPUTS, 1000.0) == (str(tmp_path / "elsewhere/b.csv"),)
+    write(out, "sub/b.csv", b"in its place")
+    assert elsewhere(roots, str(out), OUTPUTS, 1000.0) == ()
 
 
 TEXT = "# Report\nwarm and cold: 21 °C\n"

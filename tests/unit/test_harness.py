@@ -41,7 +41,7 @@ def screen(
         (screen(status="✻ 529 Overloaded · Retrying in 3s · attempt 2/10"), Screen("retry", "")),
         (screen(status="✘ API Error: 529 Overloaded · the turn has ended"), Screen("error", "")),
         (screen(dialog=("Bash", "Do you want to proceed?", "❯ 1. Yes")), Screen("permission", None)),
-        (screen(dialog=("Do you trust the files in this folder?", "❯ 1. No")), Screen("starting", None)),
+        (screen(dialog=("Do you trust the files in this folder?", "❯ 1. No")), Screen("dialog", None)),
         (screen(starting=True), Screen("starting", None)),
         ([*screen()[:10], "# "], Screen("shell", None)),
         ([*screen()[:10], "$ make", "building"], Screen("unknown", None)),

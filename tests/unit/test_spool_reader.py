@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dogwatch.model.brief import Header
-from dogwatch.model.view import Turn
+from dogwatch.model.sight import Turn
 from dogwatch.world.spool import CHUNK_BYTES, SpoolReader
 
 MIB = 1024 * 1024

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dogwatch.model.spool import SpoolLine
-from dogwatch.model.view import Turn
+from dogwatch.model.sight import Turn
 from dogwatch.policy.turns import fold
 
 HOOKS = Path(__file__).parent.parent / "data" / "hooks"

@@ -23,6 +23,11 @@ def press_enter(socket: str, pane: str, process: ProcessId) -> bool:
     return _if_living(socket, pane, process, f"send-keys -t {pane} Enter")
 
 
+def interrupt(socket: str, pane: str, process: ProcessId) -> bool:
+    """Ends the turn that is open; False where the pane no longer holds the process."""
+    return _if_living(socket, pane, process, f"send-keys -t {pane} Escape")
+
+
 def _if_living(socket: str, pane: str, process: ProcessId, command: str) -> bool:
     condition = f"#{{&&:#{{==:#{{pane_pid}},{process.pid}}},#{{==:#{{pane_dead}},0}}}}"
     done = tmux.run(socket, "if-shell", "-F", "-t", pane, condition, command, "display-message -p refused")

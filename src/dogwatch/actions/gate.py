@@ -7,24 +7,13 @@ it is run again, never passed over.
 from __future__ import annotations
 
 import os
-import subprocess
 
+from dogwatch.actions import keeper
 from dogwatch.actions.kill import end_marked
 from dogwatch.model.plan import Gate
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
-from dogwatch.world.home import LEDGER_VARIABLE, Home
-from dogwatch.world.processes import identify
-
-_children: list[subprocess.Popen[bytes]] = []
-TIMED_OUT = 124
-MISSING = 127
-# The shell only keeps the result: the command itself is exec'ed by `timeout`, with its words as they are.
-_KEEPER = """
-folder=$1; limit=$2; shift 2
-timeout -k 5 "$limit" "$@"
-echo $? >"$folder/result.new" && mv "$folder/result.new" "$folder/result"
-"""
+from dogwatch.world.home import Home
 
 
 def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt: int) -> ProcessId:
@@ -33,41 +22,24 @@ def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt
     # Also one of the same number, which a captain that was killed had started and not yet recorded.
     end_marked(home, boot, run.run, mark, before=attempt + 1)
     folder = home.gate(run.run, phase, gate.name, attempt)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    environment = {
-        **os.environ,
-        "DOGWATCH_HOME": home.path,
-        "DOGWATCH_RUN": run.run,
-        "DOGWATCH_ROLE": mark,
-        "DOGWATCH_INCARNATION": str(attempt),
-        "DOGWATCH_PROJECT": run.project,
-        "DOGWATCH_OUTPUT": run.output,
-    }
-    environment.pop(LEDGER_VARIABLE, None)
-    argv = ["sh", "-c", _KEEPER, "gate", folder, f"{gate.timeout_s:g}", *gate.command]
     os.makedirs(run.output, exist_ok=True)
-    with open(f"{folder}/log", "ab") as log:
-        child = subprocess.Popen(
-            argv,
-            env=environment,
-            cwd=run.output,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    _children[:] = [*(known for known in _children if known.poll() is None), child]
-    # It may be over already; then zero as its start time makes it count as dead.
-    return identify(child.pid, boot) or ProcessId(boot, child.pid, 0)
+    environment = keeper.open_environment(
+        {
+            "DOGWATCH_HOME": home.path,
+            "DOGWATCH_RUN": run.run,
+            "DOGWATCH_ROLE": mark,
+            "DOGWATCH_INCARNATION": str(attempt),
+            "DOGWATCH_PROJECT": run.project,
+            "DOGWATCH_OUTPUT": run.output,
+        }
+    )
+    log = f"{folder}/log"
+    return keeper.start(boot, folder, gate.timeout_s, gate.command, environment=environment, cwd=run.output, log=log)
 
 
 def result(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> int | None:
     """The command's exit code, or None where it has not finished."""
-    try:
-        with open(f"{home.gate(run, phase, gate.name, attempt)}/result", encoding="ascii") as file:
-            return int(file.read())
-    except (FileNotFoundError, ValueError):
-        return None
+    return keeper.result(home.gate(run, phase, gate.name, attempt))
 
 
 def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int, n: int = 3) -> str:
@@ -84,8 +56,8 @@ def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int, n: in
 
 def explain(code: int, gate: Gate, log: str) -> str:
     """Why the gate failed, in words."""
-    if code == TIMED_OUT:
+    if code == keeper.TIMED_OUT:
         return f"not finished within {gate.timeout_s:g} s"
-    if code in (MISSING, 126):
+    if code in (keeper.MISSING, 126):
         return f"its tool cannot be run: {log or gate.command[0]}"
     return f"exit code {code}" + (f": {log}" if log else "")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dogwatch.actions import deliver, gate, kill
+from dogwatch.actions import deliver, gate, kill, notify
 from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_entry_point
-from dogwatch.model.plan import Gate, Plan
+from dogwatch.model.plan import Gate, Notify, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.world.home import Home
@@ -43,6 +43,10 @@ class MachineHands:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.press_enter(self.home.tmux(agent.run), agent.pane, agent.process)
 
+    def interrupt(self, agent: AgentRecord) -> bool:
+        assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
+        return deliver.interrupt(self.home.tmux(agent.run), agent.pane, agent.process)
+
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:
         return gate.start(self.home, self.boot, run, phase, plan, attempt)
 
@@ -52,6 +56,14 @@ class MachineHands:
         if code is None:
             return None
         return code, gate.explain(code, plan, gate.last_lines(self.home, run, phase, plan, attempt)) if code else ""
+
+    def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
+        return notify.start(self.home, self.boot, run, item, notice, attempt, ways)
+
+    def notice_result(self, run: str, item: str, attempt: int) -> Sequence[tuple[str, str]] | None:
+        """Each way with why it failed (empty: it took the notice), or None where the attempt has not finished."""
+        ways = notify.result(self.home, run, item, attempt)
+        return None if ways is None else [(way.name, way.reason) for way in ways]
 
     def end_silent_crew(self, process: ProcessId) -> None:
         """Ends a crew member that lives and makes no progress: its stacks go to its log first, then it is killed."""

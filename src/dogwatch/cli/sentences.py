@@ -70,6 +70,17 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "agent_spawn_failed": lambda f: f"{f.agent} #{f['incarnation']} could not be started{f.tail('reason')}",
     "agent_restarted": lambda f: f"{f.agent} is started again as #{f['incarnation']}{f.tail('reason')}",
     "agent_quarantined": lambda f: f"{f.agent} is not started again{f.tail('reason')}",
+    "agent_probed": lambda f: f"{f.agent} was asked for a sign of life ({_words(f['diagnosis'])})",
+    "agent_stalled": lambda f: f"{f.agent} #{f['incarnation']} gave no sign of life and has stalled",
+    "agent_unresponsive": lambda f: f"{f.agent} #{f['incarnation']} is unresponsive",
+    "agent_recovered": lambda f: f"{f.agent} #{f['incarnation']} is healthy again",
+    "agent_interrupted": lambda f: f"{f.agent} was interrupted ({_words(f['diagnosis'])})",
+    "person_called": lambda f: f"a person is needed for {f.agent}: {_words(f['diagnosis'])}{f.tail('advice', '; ')}",
+    "provider_held": lambda f: f"the provider of {f['account']} refuses work: nobody is started for a while",
+    "action_taken": lambda f: f"{f['action']} for {f.agent}: it was {_words(f['diagnosis'])}",
+    "action_verified": lambda f: f"{f['action']} for {f.agent}: {_words(f['outcome'])}{f.tail('seen', ', ')}",
+    "fleet_held": lambda f: f"nothing is done for now{f.tail('why')}",
+    "run_quiet": lambda f: f"the run has made no progress for {f.time('quiet_s')}",
     "agent_nudged": lambda f: f"{f.agent} sat at its prompt with {f['subject'] or 'work'} open: nudged ({f['nudges']})",
     "task_dispatched": lambda f: f"{f['task']} was given to {f.agent} (attempt {f['attempt']})",
     "task_offered": lambda f: f"{f['task']} was offered to {f.agent}",
@@ -94,7 +105,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "heartbeat_received": lambda f: f"{f.agent} is alive{_percent(f['progress_percent'])}{f.tail('task', ' on ')}",
     "request_refused": lambda f: f"{f.agent} was refused {f['op']}{f.tail('message')}",
     "alert_raised": lambda f: (
-        f"{f.agent}: {_words(f['diagnosis'])}, quiet for {f.time('quiet_s')}: {f['action']} advised"
+        f"{f.agent}: {_words(f['diagnosis'])}, quiet for {f.time('quiet_s')}: {f['action'] or 'waiting'} advised"
     ),
     "alert_withdrawn": lambda f: f"{f.agent} needs no {f['action']} any more{f.tail('why')}",
     "order_given": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",

@@ -11,11 +11,12 @@ from functools import partial
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, is_silent, keep_dispatcher, note_loss, renew
-from dogwatch.crew.mending import obey, settle_alert
+from dogwatch.crew.mending import held, obey, settle_alert
 from dogwatch.crew.posting import post
 from dogwatch.crew.queues import alerts_queue, orders_queue
 from dogwatch.crew.requests import answer
 from dogwatch.crew.routing import carry_out, end_run
+from dogwatch.crew.verifying import look_for_progress, verify
 from dogwatch.crew.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
@@ -75,6 +76,9 @@ class Captain:
             self._prepared = True
         watched = self._keep_crew(helm, helm.view())
         self._settle(helm)
+        verify(helm, helm.view())
+        if look_for_progress(helm, helm.view()):
+            return 0.0
         more = self._route(helm, watched)
         view = helm.view()
         if view.run.over or more:
@@ -115,12 +119,11 @@ class Captain:
                 settle_alert(helm, view, item)
 
     def _route(self, helm: Helm, watched: bool) -> bool:
-        """Decides until nothing is left to decide; True where a step's share is used up and more may be left.
-        No agent starts before the watchdog watches."""
+        """Decides until nothing is left to decide; True where a step's share is used up and more may be left."""
         share = DECISIONS_MAX
         while share > 0:
             view = helm.view()
-            decisions = [d for d in decide(view, helm.now) if watched or not isinstance(d, SpawnAgent)][:share]
+            decisions = [d for d in decide(view, helm.now) if self._may(helm, view, d, watched=watched)][:share]
             changed = False
             for decision in decisions:
                 helm.world.eyes.pulse()
@@ -129,6 +132,15 @@ class Captain:
                 return False
             share -= len(decisions)
         return True
+
+    def _may(self, helm: Helm, view: RunView, decision: object, *, watched: bool) -> bool:
+        """Whether the decision can be carried out now. No agent starts before the watchdog watches, or on an account
+        whose provider refuses work."""
+        if not isinstance(decision, SpawnAgent):
+            return True
+        role = view.plan.role_of(decision.agent)
+        account = role.harness if role is not None else ""
+        return watched and helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is None
 
     def _end_silent(self, world: CaptainWorld, ledger: Store, now: Moment) -> None:
         """Before anything is written: a member that is stopped in the middle of a transaction holds the ledger."""

@@ -7,16 +7,19 @@ import os
 import selectors
 from collections.abc import Mapping, Sequence
 
+from dogwatch.crew.tracks import Track
 from dogwatch.errors import MissingToolError
 from dogwatch.harness import harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.view import RunView, Sight, Turn
-from dogwatch.world import files, processes, tmux
+from dogwatch.model.sight import OutputSight, Sight, Turn
+from dogwatch.model.view import RunView
+from dogwatch.world import census, files, processes, tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
+from dogwatch.world.probe import ProbeFailedError
 from dogwatch.world.spool import SpoolReader
 
 BLIND_S = 2.0
@@ -34,22 +37,31 @@ class MachineEyes:
         self._blind_until = 0.0
         self._watched: dict[ProcessId, int] = {}
         self._spools: dict[str, SpoolReader] = {}
+        self._tracks: dict[str, Track] = {}
 
     def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
         records = [view.agents[agent] for agent in agents]
-        socket = self.home.tmux(view.run.run)
-        panes: dict[str, tmux.Pane] | None = None
-        captures: dict[str, tuple[str, ...]] = {}
+        panes, captures = self._panes(view, records, screens=screens)
         try:
-            if self._clock.now().mono >= self._blind_until:
-                panes = {pane.id: pane for pane in tmux.panes(socket)}
-                if screens:
-                    captures = tmux.captures(socket, [record.pane for record in records if record.pane in panes])
-        except (tmux.ProbeFailedError, MissingToolError):
+            living = census.census(self.boot) if any(record.process for record in records) else None
+        except ProbeFailedError:
+            living = None
+        return {record.agent: self._sight(view, record, panes, captures, living) for record in records}
+
+    def _panes(
+        self, view: RunView, records: Sequence[AgentRecord], *, screens: bool
+    ) -> tuple[dict[str, tmux.Pane] | None, Mapping[str, tuple[str, ...]]]:
+        """The panes, or None where tmux does not answer, and what stands on those of the agents."""
+        if self._clock.now().mono < self._blind_until:
+            return None, {}
+        try:
+            wanted = [record.pane for record in records if record.pane] if screens else []
+            found, captures = tmux.sweep(self.home.tmux(view.run.run), wanted)
+        except (ProbeFailedError, MissingToolError):
             # A server that hangs would cost each further look of this step as long again.
-            panes = None
             self._blind_until = self._clock.now().mono + BLIND_S
-        return {record.agent: self._sight(view, record, panes, captures) for record in records}
+            return None, {}
+        return {pane.id: pane for pane in found}, captures
 
     def _sight(
         self,
@@ -57,6 +69,7 @@ class MachineEyes:
         agent: AgentRecord,
         panes: Mapping[str, tmux.Pane] | None,
         captures: Mapping[str, tuple[str, ...]],
+        living: census.Census | None,
     ) -> Sight:
         role = view.plan.role_of(agent.agent)
         pane = panes.get(agent.pane) if panes is not None else None
@@ -65,24 +78,54 @@ class MachineEyes:
         if role is not None and lines:
             seen = harness(role.harness).read(lines, pane.title if pane else "")
             screen, composer = seen.state, seen.composer
+        process, tree = self._tree(agent, living)
+        turn = self._turn(agent)
+        now = self._clock.now()
+        track = self._track(agent, now)
+        track.note(screen, lines, tree, now.mono)
         task = view.task_of(agent.agent)
-        fresh, changed = False, 0.0
+        fresh = False
+        elsewhere: tuple[str, ...] = ()
+        outputs: tuple[OutputSight, ...] = ()
         if task is not None and task.outputs:
             fresh = not files.unwritten(view.run.output, task.outputs, task.marker)
-            changed = files.newest_change(view.run.output, task.outputs)
+            outputs = files.seen(view.run.output, task.outputs, task.marker)
+            if not fresh and turn.state == "idle" and task.dispatched is not None:
+                elsewhere = track.elsewhere(view.run, task.outputs, task.dispatched, now.mono)
         shown = () if view.run.sensitive else tuple(line.rstrip() for line in lines if line.strip())
         return Sight(
-            process=self.life(agent.process) if agent.process else "unknown",
+            process=process,
             session="unknown" if panes is None else "gone" if pane is None else "dead" if pane.dead else "alive",
             own_fault=agent.process is None or agent.process.boot == self.boot,
             hooks=role is not None and harness(role.harness).hooks,
-            turn=self._turn(agent),
+            turn=turn,
+            tree=track.tree,
             screen=screen,
+            screen_since=track.screen_since,
+            watched_since=track.watched_since,
+            life=track.life,
             composer=composer,
             lines=shown[-12:],
+            outputs=outputs,
             outputs_fresh=fresh,
-            outputs_changed=changed,
+            elsewhere=elsewhere,
         )
+
+    def _tree(self, agent: AgentRecord, living: census.Census | None) -> tuple[processes.Life, census.Tree | None]:
+        if agent.process is None or living is None:
+            return "unknown", None
+        try:
+            tree = living.tree(agent.process)
+        except ProbeFailedError:
+            return "unknown", None
+        return ("alive", tree) if tree is not None else ("dead", None)
+
+    def _track(self, agent: AgentRecord, now: Moment) -> Track:
+        """What is remembered of this incarnation's earlier looks."""
+        track = self._tracks.get(agent.agent)
+        if track is None or track.process != agent.process:
+            track = self._tracks[agent.agent] = Track(agent.process, now.mono)
+        return track
 
     def _turn(self, agent: AgentRecord) -> Turn:
         reader = self._spools.get(agent.agent)

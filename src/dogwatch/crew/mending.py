@@ -1,6 +1,7 @@
 """Alerts and orders become records: the captain looks again at the moment of acting, and then writes what shall be.
 
-Each alert is settled in one transaction with what it leads to, so that a kill loses neither and repeats neither.
+Each alert is settled in one transaction with what it leads to, so that a kill loses neither and repeats neither. Each
+action is a decision record as well, and its effect is looked for later (`verifying.py`).
 """
 
 from __future__ import annotations
@@ -9,17 +10,23 @@ from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, expire, send
 from dogwatch.crew.tasks import ask_reviewer
-from dogwatch.ledger.api import Item, Tx
+from dogwatch.ledger.api import Item, Reader, Tx
 from dogwatch.ledger.records import change, load_all, save
 from dogwatch.model import brief
+from dogwatch.model.codec import decode, encode
 from dogwatch.model.lifecycle import AGENT, MESSAGE, TASK
+from dogwatch.model.moment import Moment
 from dogwatch.model.names import incarnation_name
-from dogwatch.model.records import AgentRecord, MessageRecord
+from dogwatch.model.records import AgentRecord, DecisionRecord, MessageRecord
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.verify import alternatives
+from dogwatch.policy.waits import ring, waits
 
 BACKOFF_S_MAX = 60.0
 LOOK_AGAIN_S = 5.0
+ONCE_S = 7 * 86400.0
+"""A person is called once for each stall."""
 
 
 def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
@@ -28,20 +35,40 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
     agent = view.agents.get(name)
     if agent is None or agent.incarnation != incarnation or agent.process is None:
         return helm.record(lambda tx: _withdraw(tx, helm.run, item, "that incarnation is gone"))
-    sight = helm.world.eyes.look(view, [name], screens=True)[name]
-    # The step may have begun before the alert was raised; what has lasted long enough then has not lasted shorter now.
-    now = item.pushed if helm.now.is_before(item.pushed) else helm.now
-    again = diagnose(agent, view.duty_of(name), sight, view.plan.limits, now)
-    if again.kind == "unknown" and sight.hooks:
+    found = _diagnosed_again(helm, view, agent, item)
+    if found is None:
         return False
+    if found.action == "INTERRUPT" and found.kind == item.body["diagnosis"]:
+        return _interrupt(helm, view, agent, found, item)
 
     def settle(tx: Tx) -> bool:
-        if _act(tx, view, agent, again, item):
-            return _settled(tx, agent, item, view.plan.limits.nudge_s)
-        _withdraw(tx, helm.run, item, f"now {again.kind}")
+        if _act(tx, view, agent, found, item):
+            again_s = ONCE_S if found.action == "ESCALATE" else view.limits_of(name).nudge_s
+            return _settled(tx, agent, item, again_s)
+        _withdraw(tx, helm.run, item, f"now {found.kind}")
         return _settled(tx, agent, item, LOOK_AGAIN_S)
 
     return helm.record(settle)
+
+
+def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) -> Diagnosis | None:
+    """What is seen now, or None where the look says nothing. For the time before it, the watchdog's alert vouches: how
+    long a screen has stood there, and how long there was no sign of life."""
+    name, limits = agent.agent, view.limits_of(agent.agent)
+    alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
+    sights = helm.world.eyes.look(view, alive if item.body["diagnosis"] == "deadlock" else [name], screens=True)
+    sight = sights[name]
+    # The step may have begun before the alert was raised; what has lasted long enough then has not lasted shorter now.
+    now = item.pushed if helm.now.is_before(item.pushed) else helm.now
+    if item.pushed.boot == now.boot:
+        before = item.pushed.mono - float(item.body["quiet_s"])
+        if sight.screen == item.body.get("pane"):
+            sight = replace(sight, screen_since=min(sight.screen_since, item.pushed.mono - limits.dialog_s))
+        sight = replace(sight, watched_since=min(sight.watched_since, before))
+    found_waits = waits(view, sights, now)
+    awaited = [wait.target for wait in found_waits if wait.waiter == name and wait.what.startswith("mail ")]
+    found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, ring(name, found_waits))
+    return None if found.kind == "unknown" and sight.hooks else found
 
 
 def obey(helm: Helm, view: RunView, item: Item) -> bool:
@@ -63,20 +90,27 @@ def obey(helm: Helm, view: RunView, item: Item) -> bool:
 
 def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
     """Does what the diagnosis asks for; False where that is nothing."""
-    if not found.action:
+    if not found.action or found.action == "INTERRUPT":
         return False
     if found.action == "RESCUE":
         return _rescue(tx, view, agent, found, item)
+    if found.action == "PROBE":
+        return _probe(tx, view, agent, found, item)
+    if found.action == "HOLD":
+        return _hold(tx, view, agent, found, item)
+    if found.action == "ESCALATE":
+        return _escalate(tx, view, agent, found, item)
     if found.action == "NUDGE":
         duty = view.duty_of(agent.agent)
         if duty is None or any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)):
             return False
-        if agent.nudges < view.plan.limits.nudges_max:
-            return _nudge(tx, agent, duty, found, item)
-        if duty.kind == "offer":
-            # Nobody has to take an offer: that is no failure of the agent.
+        if agent.nudges < view.limits_of(agent.agent).nudges_max:
+            return _nudge(tx, view, agent, duty, found, item)
+        if duty.kind in ("offer", "mail"):
+            # Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent.
             return False
     _done(tx, item)
+    _decide(tx, view, agent, "RESTART", found, item)
     return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault)
 
 
@@ -88,17 +122,118 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
     save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
     body = {"task": task.task, "diagnosis": found.kind, "evidence": list(found.evidence)}
     tx.append("task_rescued", body, run=agent.run, agent=agent.agent)
+    _decide(tx, view, agent, "RESCUE", found, item, subject=task.task)
     return True
 
 
-def _nudge(tx: Tx, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
+def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
     _done(tx, item)
-    send(tx, agent, "nudge", duty.subject, brief.nudge(duty.kind, duty.subject), key=item.id)
+    why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock") else ""
+    if found.kind == "subagent_overdue":
+        why = f"{found.evidence[0]}. Start it again, or write down that it was skipped and why."
+    send(tx, agent, "nudge", duty.subject, brief.nudge(duty.kind, duty.subject, why), key=item.id)
     change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=a.nudges + 1))
     told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": agent.nudges + 1}
     body = {**told, "evidence": list(found.evidence)}
     tx.append("agent_nudged", body, run=agent.run, agent=agent.agent)
+    _decide(tx, view, agent, "NUDGE", found, item, subject=duty.subject)
     return True
+
+
+def _probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+    """Asks for a sign of life; what becomes of it is seen by close observation, not by the answer alone."""
+    if agent.probed is not None:
+        return False
+    _done(tx, item)
+    send(tx, agent, "health_check", agent.agent, brief.health_check(), key=item.id)
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=tx.now))
+    body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
+    tx.append("agent_probed", body, run=agent.run, agent=agent.agent)
+    _decide(tx, view, agent, "PROBE", found, item)
+    return True
+
+
+def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+    """Nobody on the same account is started for a while. One hold, however many agents met the same refusal."""
+    role = view.plan.role_of(agent.agent)
+    account = role.harness if role is not None else agent.role
+    _done(tx, item)
+    if held(tx, agent.run, account, tx.now) is None:
+        until = tx.now.plus(view.limits_of(agent.agent).hold_s)
+        tx.put(hold_key(agent.run, account), {"until": encode(until), "why": found.evidence[0]})
+        body = {"account": account, "evidence": list(found.evidence)}
+        tx.append("provider_held", body, run=agent.run, agent=agent.agent)
+        _decide(tx, view, agent, "HOLD", found, item)
+    return True
+
+
+def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+    """A person is called, once for each stall; the agent is not touched."""
+    _done(tx, item)
+    body = {"diagnosis": found.kind, "evidence": list(found.evidence), "advice": found.advice, "alert": item.id}
+    op_id = f"called:{agent.key}{found.stall}"
+    tx.append("person_called", body, op_id, run=agent.run, agent=agent.agent)
+    _decide(tx, view, agent, "ESCALATE", found, item)
+    return True
+
+
+def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+    """The intent first: a captain that is killed in between leaves a decision without effect, which is found out."""
+
+    def fn(tx: Tx) -> bool:
+        _done(tx, item)
+        _decide(tx, view, agent, "INTERRUPT", found, item)
+        body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
+        tx.append("agent_interrupted", body, run=agent.run, agent=agent.agent)
+        return _settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
+
+    helm.record(fn)
+    return helm.world.hands.interrupt(agent)
+
+
+def _decide(
+    tx: Tx, view: RunView, agent: AgentRecord, action: str, found: Diagnosis, item: Item, subject: str = ""
+) -> None:
+    """The record of an action: why this one, and until when its effect must show."""
+    limits = view.limits_of(agent.agent)
+    verify_s = {"ESCALATE": ONCE_S, "RESTART": limits.startup_s + BACKOFF_S_MAX, "PROBE": 2 * limits.probe_s}
+    decision = DecisionRecord(
+        run=agent.run,
+        id=item.id.replace("/", "."),
+        agent=agent.agent,
+        incarnation=agent.incarnation,
+        action=action,
+        diagnosis=found.kind,
+        alert=item.id,
+        subject=subject,
+        evidence=found.evidence,
+        alternatives=alternatives(action, found.kind),
+        at=tx.now,
+        verify_by=tx.now.plus(verify_s.get(action, 2 * limits.nudge_s + limits.receipt_s)),
+    )
+    save(tx, decision)
+    body = {
+        "decision": decision.id,
+        "action": action,
+        "diagnosis": found.kind,
+        "evidence": list(found.evidence),
+        "alternatives": list(decision.alternatives),
+        "alert": item.id,
+    }
+    tx.append("action_taken", body, f"action:{decision.run}:{decision.id}", run=agent.run, agent=agent.agent)
+
+
+def hold_key(run: str, account: str) -> str:
+    """Where a hold stands."""
+    return f"hold/{run}/{account}"
+
+
+def held(reader: Reader, run: str, account: str, now: Moment) -> str | None:
+    """Why nobody on this account may be started now, or None."""
+    document = reader.get(hold_key(run, account))
+    if document is None or not now.is_before(decode(Moment, document.body["until"])):
+        return None
+    return str(document.body["why"])
 
 
 def restart(
@@ -133,6 +268,7 @@ def restart(
             pane="",
             confirmed=None,
             nudges=0,
+            probed=None,
             restarts=(*recent, tx.now) if counts else recent,
             not_before=tx.now.plus(backoff_s) if backoff_s else None,
         ),

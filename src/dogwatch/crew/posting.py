@@ -16,7 +16,8 @@ from dogwatch.ledger.records import change
 from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import MessageRecord, TaskRecord
-from dogwatch.model.view import RunView, Sight
+from dogwatch.model.sight import Sight
+from dogwatch.model.view import RunView
 
 ENTER_AGAIN_S = 2.0
 TRIES_MAX = 3

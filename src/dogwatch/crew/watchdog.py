@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, keep_dispatcher, renew
 from dogwatch.crew.queues import alerts_queue
 from dogwatch.crew.worlds import WatchdogWorld
 from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.ledger.records import load, load_run
+from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
+from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy import alerts
 from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.doubt import Doubt
+from dogwatch.policy.thresholds import overdue
+from dogwatch.policy.waits import Wait, chain, ring, waits
+
+REWRITE_S = 60.0
+"""How old the record of what was seen may become while nothing changes but numbers."""
 
 
 class Watchdog:
-    """Holds its lease and the memory of its latest start; everything else is on the ledger."""
+    """Holds its lease, the memory of its latest start and of its latest look; everything else is on the ledger."""
 
     def __init__(self, run: str, lease: Lease, log: Log) -> None:
         self.run = run
         self.lease = lease
         self.log = log
         self._dispatcher = Reviver()
+        self._doubt = Doubt()
+        self._seen: WatchRecord | None = None
+        self._told: set[str] = set()
 
     def step(self, world: WatchdogWorld, ledger: Store, now: Moment) -> float | None:
         self.lease = renew(ledger, self.lease, now)
@@ -35,51 +50,144 @@ class Watchdog:
         watched = [agent.process for agent in spawned if agent.process is not None]
         world.eyes.watch(watched + ([dispatcher.process] if dispatcher is not None else []))
         if not view.run.over:
-            self._sweep(world, ledger, view, spawned, now)
+            self._sweep(world, ledger, view, [agent.agent for agent in spawned], now)
         return min(view.plan.limits.sweep_s, BEAT_S)
 
-    def _sweep(
-        self, world: WatchdogWorld, ledger: Store, view: RunView, agents: list[AgentRecord], now: Moment
+    def _sweep(self, world: WatchdogWorld, ledger: Store, view: RunView, names: list[str], now: Moment) -> None:
+        """All agents at one go: what was seen, what it means, and what must be said of it."""
+        sights = world.eyes.look(view, names, screens=True)
+        held = self._doubt.about(sights, view.plan.limits, now)
+        found_waits = waits(view, sights, now)
+        found = {name: self._diagnosed(view, sights[name], name, found_waits, now) for name in names}
+        self._remember(ledger, found, sights, found_waits, view, held, now)
+        if held:
+            self._tell_doubt(ledger, held)
+            return
+        for name, diagnosis in found.items():
+            agent, limits = view.agents[name], view.limits_of(name)
+            level = alerts.tier_of(diagnosis, limits)
+            told = alerts.body(agent, diagnosis, sights[name], chain(name, found_waits), level, limits, now)
+            if diagnosis.action and not agent.was_alerted(diagnosis.stall, now):
+                self._alert(ledger, agent, told)
+            elif level:
+                self._tell(ledger, agent, told, f"{diagnosis.stall}:{level}")
+            self._tell_overdue(ledger, view, agent, diagnosis, told, now)
+
+    def _diagnosed(self, view: RunView, sight: Sight, name: str, found: tuple[Wait, ...], now: Moment) -> Diagnosis:
+        awaited = [wait.target for wait in found if wait.waiter == name and wait.what.startswith("mail ")]
+        duty, limits = view.duty_of(name), view.limits_of(name)
+        return diagnose(view.agents[name], duty, sight, limits, now, awaited, ring(name, found))
+
+    def _remember(
+        self,
+        ledger: Store,
+        found: Mapping[str, Diagnosis],
+        sights: Mapping[str, Sight],
+        found_waits: tuple[Wait, ...],
+        view: RunView,
+        held: str,
+        now: Moment,
     ) -> None:
-        """All agents cheaply; those that seem to need something once more, with what stands on their screens."""
-        first = self._diagnosed(world, view, [agent.agent for agent in agents], now)
-        suspects = [name for name, found in first.items() if found.action]
-        for name, found in self._diagnosed(world, view, suspects, now, screens=True).items():
-            if found.action and not view.agents[name].was_alerted(found.stall, now):
-                self._alert(ledger, view.agents[name], found)
+        """Keeps what was seen for `dogwatch status` and its like; written only when it says something new."""
+        before = self._seen.agents if self._seen is not None else {}
+        agents = {}
+        for name, diagnosis in found.items():
+            old = before.get(name)
+            same = old is not None and (old.kind, old.stall) == (diagnosis.kind, diagnosis.stall)
+            tree = sights[name].tree
+            agents[name] = AgentWatch(
+                kind=diagnosis.kind,
+                since=old.since if old is not None and same else now,
+                confidence=diagnosis.confidence,
+                evidence=diagnosis.evidence,
+                quiet_s=round(diagnosis.quiet_s, 3),
+                action=diagnosis.action,
+                advice=diagnosis.advice,
+                stall=diagnosis.stall,
+                tier=alerts.tier_of(diagnosis, view.limits_of(name)),
+                screen=sights[name].screen,
+                waits_for=diagnosis.waits_for,
+                rss_bytes=tree.rss_bytes if tree is not None else 0,
+            )
+        lines = tuple(str(wait) for wait in found_waits)
+        written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
+        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, waits=lines, held=held)
+        old_record = self._seen
+        if old_record is not None and _gist(old_record) == _gist(record) and now.since(old_record.at) < REWRITE_S:
+            return
+        self._seen = record
 
-    def _diagnosed(
-        self, world: WatchdogWorld, view: RunView, names: list[str], now: Moment, *, screens: bool = False
-    ) -> dict[str, Diagnosis]:
-        if not names:
-            return {}
-        sights = world.eyes.look(view, names, screens=screens)
-        limits = view.plan.limits
-        return {name: diagnose(view.agents[name], view.duty_of(name), sights[name], limits, now) for name in names}
+        def fn(tx: Tx) -> None:
+            tx.check(self.lease)
+            save(tx, record)
 
-    def _alert(self, ledger: Store, agent: AgentRecord, found: Diagnosis) -> None:
+        ledger.run(fn)
+
+    def _alert(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any]) -> None:
         """Once for each stall until the captain has settled it: the same stall has the same id, also for a watchdog
         that starts anew."""
-        body = {
-            "agent": agent.agent,
-            "incarnation": agent.incarnation,
-            "diagnosis": found.kind,
-            "action": found.action,
-            "stall": found.stall,
-            "quiet_s": round(found.quiet_s, 3),
-            "evidence": list(found.evidence),
-        }
-        item_id = f"{agent.agent}{found.stall}/{agent.alerts}"
+        item_id = f"{agent.agent}{told['stall']}/{agent.alerts}"
+
+        def fn(tx: Tx) -> bool:
+            if not self._stands(tx, agent) or tx.push(alerts_queue(self.run), told, item_id) is None:
+                return False
+            return tx.append("alert_raised", {**told, "alert": item_id}, run=self.run, agent=agent.agent)
+
+        if ledger.run(fn):
+            self._log(told)
+
+    def _tell(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any], occasion: str) -> None:
+        """An alert for people: recorded once for each occasion, and settled by nobody."""
+        item_id = f"{agent.agent}{occasion}"
+
+        def fn(tx: Tx) -> bool:
+            body = {**told, "alert": item_id}
+            op_id = f"alert:{self.run}:{item_id}"
+            return self._stands(tx, agent) and tx.append("alert_raised", body, op_id, run=self.run, agent=agent.agent)
+
+        if item_id not in self._told and ledger.run(fn):
+            self._log(told)
+        self._told.add(item_id)
+
+    def _tell_overdue(
+        self, ledger: Store, view: RunView, agent: AgentRecord, found: Diagnosis, told: Mapping[str, Any], now: Moment
+    ) -> None:
+        """A dispatch that takes much longer than expected is spoken of, whatever its holder is doing."""
+        task = view.task_of(agent.agent)
+        if task is None or task.dispatched is None:
+            return
+        late_s = now.since(task.dispatched)
+        times = overdue(late_s, task.expect_s)
+        if times:
+            late = f"ledger: {task.task} was sent {late_s:.0f} s ago, {task.expect_s:g} s were expected"
+            advice = found.advice if found.action else f"wait: it is {found.kind}"
+            body = {**told, "tier": max(2, int(told["tier"])), "evidence": [late, *told["evidence"]], "advice": advice}
+            occasion = f"#{agent.incarnation}:overdue:{task.task}:{task.sends}:{times}"
+            self._tell(ledger, agent, body, occasion)
+
+    def _tell_doubt(self, ledger: Store, held: str) -> None:
+        """All agents at once: one alert for all of them."""
 
         def fn(tx: Tx) -> bool:
             tx.check(self.lease)
-            run = load(tx, RunRecord, f"run/{self.run}")
-            if run is None or run.over or load(tx, AgentRecord, agent.key) != agent:
-                # The captain was at it while this was looking: it was not a stall that was seen, but the captain's act.
-                return False
-            if tx.push(alerts_queue(self.run), body, item_id) is None:
-                return False
-            return tx.append("alert_raised", {**body, "alert": item_id}, run=self.run, agent=agent.agent)
+            return tx.append("fleet_held", {"why": held}, f"held:{self.run}:{self._doubt.number}", run=self.run)
 
         if ledger.run(fn):
-            self.log.info("alert_raised", agent=agent.agent, diagnosis=found.kind, action=found.action)
+            self.log.error("fleet_held", why=held)
+
+    def _stands(self, tx: Tx, agent: AgentRecord) -> bool:
+        """Whether what was looked at is still what the ledger has. Where not, the captain was at it meanwhile: it was
+        not a stall that was seen, but the captain's act."""
+        tx.check(self.lease)
+        run = load(tx, RunRecord, f"run/{self.run}")
+        return run is not None and not run.over and load(tx, AgentRecord, agent.key) == agent
+
+    def _log(self, told: Mapping[str, Any]) -> None:
+        named = {name: told[name] for name in ("agent", "diagnosis", "action", "tier")}
+        self.log.info("alert_raised", **named)
+
+
+def _gist(record: WatchRecord) -> object:
+    """What a change of is worth writing down: not that a number of seconds has grown."""
+    agents = {name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0) for name, one in record.agents.items()}
+    return agents, record.held, tuple(line.rpartition(",")[0] for line in record.waits)

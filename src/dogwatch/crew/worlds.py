@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import ByteCheck, Gate, Output, Plan
+from dogwatch.model.plan import ByteCheck, Gate, Notify, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
-from dogwatch.model.view import RunView, Sight
+from dogwatch.model.sight import Sight
+from dogwatch.model.view import RunView
 
 
 class CrewEyes(Protocol):
@@ -80,8 +81,13 @@ class Hands(CrewHands, Protocol):
     def dismiss(self, agent: AgentRecord) -> None: ...
     def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool: ...
     def press_enter(self, agent: AgentRecord) -> bool: ...
+    def interrupt(self, agent: AgentRecord) -> bool: ...
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId: ...
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None: ...
+    def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId: ...
+    def notice_result(self, run: str, item: str, attempt: int) -> Sequence[tuple[str, str]] | None:
+        """Each way with why it failed (empty: it took the notice), or None where the attempt has not finished."""
+
     def clear(self, run: str, servers: Sequence[ProcessId]) -> int: ...
 
 

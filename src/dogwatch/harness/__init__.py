@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 from dogwatch.errors import UsageError
 from dogwatch.model.plan import Role
 
-State = Literal["idle", "busy", "permission", "error", "retry", "shell", "starting", "unknown"]
+State = Literal["idle", "busy", "permission", "error", "retry", "shell", "starting", "dialog", "unknown"]
+"""`permission` asks whether a tool may run; `dialog` is any other question that stands where the prompt should be."""
 
 
 @dataclass(frozen=True, slots=True)

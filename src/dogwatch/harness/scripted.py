@@ -53,7 +53,7 @@ class Scripted:
         if any(_PERMISSION.match(line) for line in below):
             return Screen("permission", None)
         if any(_TRUST.match(line) for line in below):
-            return Screen("starting", None)
+            return Screen("dialog", None)
         if len(rules) < 2 or not shown[rules[-2] + 1].startswith("❯") or any(line[:2].strip() for line in below):
             return Screen("unknown", None)  # text at the margin below the composer is not the client's own
         status = shown[rules[-2] - 1] if rules[-2] else ""

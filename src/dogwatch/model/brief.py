@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail")
+KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check")
 
 _HEADER = re.compile(r"\[dogwatch:(?P<id>m[0-9a-f-]+) (?P<kind>[a-z_]+) (?P<subject>[^\]\s]+)\]")
 
@@ -68,11 +68,23 @@ def checkpoint(name: str, artifact: str, question: str) -> str:
     return "\n".join(lines)
 
 
-def nudge(duty: str, subject: str) -> str:
-    """The body of a nudge: the agent sits at its prompt with open work."""
+def nudge(duty: str, subject: str, why: str = "") -> str:
+    """The body of a nudge: the agent sits at its prompt with open work. `why` is what else must be said."""
     finished = {
         "task": f"If it is finished, run: dogwatch report done --task {subject}",
         "checkpoint": f"When you have judged it, run: dogwatch checkpoint approve {subject} (or revise)",
         "offer": f"To take it, run: dogwatch claim {subject}",
+        "mail": f"Run: dogwatch mail read, and then: dogwatch mail ack {subject}",
     }
-    return "\n".join([f"You stopped, but {duty} {subject} is not finished: please go on.", finished[duty]])
+    lines = [f"You stopped, but {duty} {subject} is not finished: please go on.", why, finished[duty]]
+    return "\n".join(line for line in lines if line)
+
+
+def health_check() -> str:
+    """The body of a question for a sign of life."""
+    return "Nothing was heard of you for a while. Please run: dogwatch heartbeat"
+
+
+def stall_alert(agent: str, diagnosis: str) -> str:
+    """What the other agents are told when one has stalled."""
+    return f"{agent} has stalled ({diagnosis}) and is being started again. Do not wait for it without need."

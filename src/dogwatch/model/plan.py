@@ -7,11 +7,12 @@ does not change a run that goes on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 Risk = Literal["normal", "high", "critical"]
 Address = Literal["one", "all", "any"]
+NoticeKind = Literal["escalation", "permission", "quarantine", "ended", "held"]
 
 PLACEHOLDERS = ("{agent}", "{role}", "{run}")
 """What the captain fills in where it gives a task to an agent: in its text, its output paths and its questions."""
@@ -45,6 +46,7 @@ class Role:
     capabilities: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     count: int = 1
 
     def agents(self) -> tuple[str, ...]:
@@ -67,6 +69,7 @@ class Dispatch:
     expect_s: float = 1800.0
     after: tuple[str, ...] = ()
     attempts: int = 2
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,46 @@ class Limits:
     restart_period_s: float = 600.0
     restart_backoff_s: float = 1.0
     receipt_s: float = 20.0
+    long_tool_s: float = 60.0
+    tool_max_s: float = 0.0
+    repeats_max: int = 20
+    stops_max: int = 3
+    dialog_s: float = 3.0
+    subagent_s: float = 1800.0
+    claim_s: float = 300.0
+    claim_high_s: float = 600.0
+    claim_critical_s: float = 900.0
+    probe_s: float = 30.0
+    unresponsive_s: float = 60.0
+    tier1_s: float = 300.0
+    tier2_s: float = 600.0
+    tier3_s: float = 900.0
+    checkpoint_s: float = 600.0
+    hold_s: float = 60.0
+    mass_hold_s: float = 10.0
+    run_quiet_s: float = 7200.0
+    run_grace_s: float = 900.0
     deadline_s: float = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """How a person is told of what needs one, and of which kinds of it. Targets may hold secrets."""
+
+    targets: tuple[str, ...] = ()
+    targets_file: str = ""
+    command: tuple[str, ...] = ()
+    on: tuple[NoticeKind, ...] = ("escalation", "permission", "quarantine", "ended", "held")
+
+    @property
+    def has_ways(self) -> bool:
+        """Whether there is anything to tell a person by."""
+        return bool(self.targets or self.targets_file or self.command)
+
+
+_OF_THE_RUN = ("sweep_s", "hold_s", "mass_hold_s", "run_quiet_s", "run_grace_s", "deadline_s")
+OWN_LIMITS = tuple(one.name for one in fields(Limits) if one.name not in _OF_THE_RUN)
+"""What may be set for a role or a dispatch; the others are about the whole run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +193,7 @@ class Plan:
     on_task_failure: Literal["fail", "partial"] = "fail"
     sensitive: bool = False
     limits: Limits = Limits()
+    notify: Notify = Notify()
 
     def role_of(self, agent: str) -> Role | None:
         """The role that `agent` holds, or None where the plan has no such agent."""

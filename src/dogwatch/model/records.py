@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dogwatch.model.lifecycle import AGENT, CHECKPOINT, MESSAGE, RUN, TASK
+from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
@@ -49,7 +49,8 @@ class AgentRecord:
     """A holder of a role: its current incarnation, that incarnation's process, and its past.
 
     `intended` without `process` is a spawn under way; both make the spawn registry's entry. `server` is the tmux
-    server that holds it. `alerts` counts the alerts that were settled, `stall` is what the latest was about.
+    server that holds it. `alerts` counts the alerts that were settled, `stall` is what the latest was about. `health`
+    is an axis of its own; `probed` is since when the agent owes a sign of life.
     """
 
     run: str
@@ -70,6 +71,12 @@ class AgentRecord:
     stall: str = ""
     stall_again: Moment | None = None
     cause: str = ""
+    health: str = HEALTH.first
+    probed: Moment | None = None
+    stalled: Moment | None = None
+    stall_count: int = 0
+    replacement_count: int = 0
+    last_heartbeat: Moment | None = None
 
     @property
     def key(self) -> str:
@@ -210,3 +217,69 @@ class CrewRecord:
     @property
     def key(self) -> str:
         return f"crew/{self.run}/{self.member}"
+
+
+OPEN_DECISION = "open-decision"
+"""Where decisions are kept until their effect was looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """One action of the captain's: what it rested on, what else could have been done, and what came of it.
+
+    `outcome` is empty until the effect was looked for: recovered, not_recovered or unverified.
+    """
+
+    run: str
+    id: str
+    agent: str
+    incarnation: int
+    action: str
+    diagnosis: str
+    alert: str
+    subject: str = ""
+    evidence: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    at: Moment
+    verify_by: Moment
+    outcome: str = ""
+    seen: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{'decision' if self.outcome else OPEN_DECISION}/{self.run}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentWatch:
+    """What the watchdog makes of an agent, since when, and how serious its silence is."""
+
+    kind: str
+    since: Moment
+    confidence: float
+    evidence: tuple[str, ...] = ()
+    quiet_s: float = 0.0
+    action: str = ""
+    advice: str = ""
+    stall: str = ""
+    tier: int = 0
+    screen: str = "unknown"
+    waits_for: str = ""
+    rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRecord:
+    """The watchdog's latest view of its run; only the watchdog writes it. `held` is why nothing is done for now,
+    `written` the wall time of the newest output that was seen."""
+
+    run: str
+    at: Moment
+    written: float = 0.0
+    agents: Mapping[str, AgentWatch] = field(default_factory=dict)
+    waits: tuple[str, ...] = ()
+    held: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"watch/{self.run}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Phase, Plan
+from dogwatch.model.plan import Limits, Phase, Plan
 from dogwatch.model.records import (
     AgentRecord,
     CheckpointRecord,
@@ -21,11 +21,13 @@ from dogwatch.model.records import (
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """What an agent owes now: a task, a review, or an answer to an offer, and when it was told of it."""
+    """What an agent owes now: a task, a review, an answer to an offer or to a letter, and when it was told of it."""
 
-    kind: Literal["task", "checkpoint", "offer"]
+    kind: Literal["task", "checkpoint", "offer", "mail"]
     subject: str
     delivered: Moment | None
+    risk: str = "normal"
+    expect_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,14 @@ class RunView:
         """The phase under way, or None when all are done."""
         return self.plan.phases[self.run.phase] if self.run.phase < len(self.plan.phases) else None
 
+    @property
+    def latest(self) -> Moment:
+        """When the run or one of its tasks last took a step."""
+        moments = [self.run.created, self.run.started]
+        for task in self.tasks.values():
+            moments += [task.dispatched, task.delivered, task.finished]
+        return max((moment for moment in moments if moment is not None), key=lambda moment: (moment.wall, moment.mono))
+
     def phase_tasks(self) -> tuple[TaskRecord, ...]:
         """The tasks of the phase under way."""
         return tuple(task for task in self.tasks.values() if task.phase == self.run.phase)
@@ -60,11 +70,19 @@ class RunView:
         """The task that `agent` holds and has not yet reported, or None."""
         return next((t for t in self.tasks.values() if t.agent == agent and t.state == "claimed"), None)
 
+    def limits_of(self, agent: str) -> Limits:
+        """The limits that hold for the agent now: those of what it does, of its role, of the pipeline."""
+        role, task = self.plan.role_of(agent), self.task_of(agent)
+        own = dict(role.limits) if role is not None else {}
+        if task is not None:
+            own |= next((d.limits for d in self.plan.phases[task.phase].dispatches if d.name == task.dispatch), {})
+        return replace(self.plan.limits, **own) if own else self.plan.limits  # type: ignore[arg-type]
+
     def duty_of(self, agent: str) -> Duty | None:
         """What `agent` owes now, or None where it may be idle for ever."""
         task = self.task_of(agent)
         if task is not None:
-            return Duty("task", task.task, task.delivered)
+            return Duty("task", task.task, task.delivered, task.risk, task.expect_s)
         incarnation = self.agents[agent].incarnation
         mine = (m for m in self.messages.values() if m.to == agent and m.incarnation == incarnation)
         for message in sorted(mine, key=lambda m: (m.queued.wall, m.id), reverse=True):
@@ -74,6 +92,8 @@ class RunView:
                     return Duty("checkpoint", message.subject, message.delivered)
             if message.kind == "offer" and self.tasks[message.subject].state == "pending":
                 return Duty("offer", message.subject, message.delivered)
+            if message.kind == "mail" and message.state in ("delivered", "read"):
+                return Duty("mail", message.id, message.delivered)
         return None
 
     def waiting_messages(self, agent: str) -> tuple[MessageRecord, ...]:
@@ -83,37 +103,3 @@ class RunView:
         mine = (m for m in self.messages.values() if m.to == agent and m.incarnation == incarnation)
         waiting = (m for m in mine if m.step or m.state == "queued")
         return tuple(sorted(waiting, key=lambda m: (not m.step, m.queued.wall, m.id)))
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What the client's own hooks say: none (not started), idle or working, and since when on the monotonic clock.
-
-    `receipts` are the ids of dogwatch's messages that the client has submitted, with the time.
-    """
-
-    state: Literal["none", "idle", "working"] = "none"
-    since: float = 0.0
-    newest: float = 0.0
-    pid: int = 0
-    receipts: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """What was seen of an agent at one instant. `unknown` means that the look failed, never that nothing is there.
-
-    `own_fault` is whether a death can be the agent's own failure: a reboot is nobody's. Without `hooks` the client
-    says nothing of its turns: whatever it does looks alike.
-    """
-
-    process: Literal["alive", "dead", "unknown"] = "unknown"
-    session: Literal["alive", "dead", "gone", "unknown"] = "unknown"
-    own_fault: bool = True
-    hooks: bool = True
-    turn: Turn = Turn()
-    screen: str = "unknown"
-    composer: str | None = None
-    lines: tuple[str, ...] = ()
-    outputs_fresh: bool = False
-    outputs_changed: float = 0.0

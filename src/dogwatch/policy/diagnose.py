@@ -1,114 +1,373 @@
-"""From what was seen of an agent to what it means: a diagnosis with its evidence and a recommended action."""
+"""From what was seen of an agent to what it means: a diagnosis with its evidence and a recommended action.
+
+The order of the questions is the order of the sources: the process, the client's own hooks, its files, its screen.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.view import Duty, Sight
+from dogwatch.model.sight import Child, Sight, ToolCall
+from dogwatch.model.view import Duty
+from dogwatch.policy.thresholds import claim_s
 
 Kind = Literal[
-    "spawning",
     "starting",
     "startup_stall",
+    "startup_dialog",
     "working",
-    "idle",
+    "long_tool",
     "silent_turn",
+    "looping",
+    "stop_loop",
+    "provider_wait",
+    "awaiting_permission",
+    "context_exhausted",
+    "subagent_overdue",
+    "waiting",
+    "deadlock",
     "done_unreported",
+    "wrong_path",
     "exited",
     "session_dead",
+    "idle",
     "unknown",
 ]
-Action = Literal["", "NUDGE", "RESCUE", "RESTART"]
+Action = Literal["", "NUDGE", "RESCUE", "PROBE", "RESTART", "INTERRUPT", "HOLD", "ESCALATE"]
+
+CERTAIN, SURE, LIKELY = 1.0, 0.95, 0.7
+"""How sure a diagnosis is that rests on the process, on the client's hooks, on its screen alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What an agent is doing. `stall` names this very stall: it changes with any progress, so that one stall gives
-    one alert. `action` is empty where nothing should be done; `own_fault` is whether the agent itself has failed."""
+    one alert. `action` is empty where nothing should be done, and `advice` says the same in words. `own_fault` is
+    whether the agent itself has failed; `waits_for` is whom or what it waits for."""
 
     kind: Kind
+    confidence: float = SURE
     evidence: tuple[str, ...] = ()
     quiet_s: float = 0.0
     action: Action = ""
+    advice: str = "nothing to do"
     stall: str = ""
     own_fault: bool = True
+    waits_for: str = ""
 
 
-def diagnose(agent: AgentRecord, duty: Duty | None, sight: Sight, limits: Limits, now: Moment) -> Diagnosis:
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that a diagnosis rests on. `awaited` is who has not acknowledged this agent's mail, `ring` the agents that
+    wait for one another, this one included."""
+
+    agent: AgentRecord
+    duty: Duty | None
+    sight: Sight
+    limits: Limits
+    now: Moment
+    awaited: Sequence[str] = ()
+    ring: Sequence[str] = ()
+
+    def age(self, mono: float) -> float:
+        """Seconds since then."""
+        return max(0.0, self.now.mono - mono)
+
+    def stall(self, *parts: object) -> str:
+        """The name of a stall of this incarnation."""
+        return f"#{self.agent.incarnation}:" + ":".join(str(part) for part in parts)
+
+
+def diagnose(
+    agent: AgentRecord,
+    duty: Duty | None,
+    sight: Sight,
+    limits: Limits,
+    now: Moment,
+    awaited: Sequence[str] = (),
+    ring: Sequence[str] = (),
+) -> Diagnosis:
     """What the facts mean for this agent and what it owes."""
+    case = Case(agent, duty, sight, limits, now, awaited, ring)
     if agent.process is None or agent.confirmed is None:
-        return Diagnosis(kind="spawning", evidence=("the spawn is not confirmed yet",))
+        return Diagnosis(kind="starting", evidence=("the spawn is not confirmed yet",))
     if sight.process == "unknown":
-        return Diagnosis(kind="unknown", evidence=("the process could not be looked at",))
+        return Diagnosis(kind="unknown", confidence=0.0, evidence=("the process could not be looked at",))
     if sight.process == "dead":
-        return _dead(agent, sight)
+        return _dead(case)
     if not sight.hooks:
-        return Diagnosis(kind="unknown", evidence=("the process lives; its client has no hooks to tell more",))
-    turn = sight.turn
-    if turn.state == "none":
-        return _starting(agent, limits, now)
-    if turn.state == "working":
-        return Diagnosis(kind="working", quiet_s=_age(now, turn.newest), evidence=("hooks: a turn is open",))
-    if sight.screen in ("busy", "retry", "permission", "starting"):
-        # Between two hooks, or waiting for a job of its own in the background: not idle, whatever the last hook said.
-        return Diagnosis(kind="working", quiet_s=_age(now, turn.newest), evidence=(f"screen: {sight.screen}",))
-    if duty is None or duty.delivered is None:
-        return Diagnosis(
-            kind="idle", quiet_s=_age(now, turn.newest), evidence=("hooks: no turn is open, no task is held",)
-        )
-    return _idle_with_duty(agent, duty, sight, limits, now)
+        proof = "the process lives; its client has no hooks to tell more"
+        return Diagnosis(kind="unknown", confidence=0.0, evidence=(proof,))
+    if sight.turn.state == "none":
+        return _starting(case)
+    return _asking(case) or (_working(case) if sight.turn.state == "working" else _idle(case))
 
 
-def _dead(agent: AgentRecord, sight: Sight) -> Diagnosis:
-    stall = f"#{agent.incarnation}:dead"
-    process = f"process: {agent.process} is gone"
+def _dead(case: Case) -> Diagnosis:
+    sight, stall = case.sight, case.stall("dead")
+    process = f"process: {case.agent.process} is gone"
     if sight.outputs_fresh and sight.turn.state == "idle":
         # It had ended its turn; had it died in the middle of one, the files might be half written.
         proof = (process, "hooks: its turn had ended", "files: every expected output is newer than the dispatch")
-        return Diagnosis(kind="done_unreported", evidence=proof, action="RESCUE", stall=f"{stall}:rescue")
+        advice = "take the outputs as they are"
+        return Diagnosis(
+            kind="done_unreported", evidence=proof, action="RESCUE", advice=advice, stall=f"{stall}:rescue"
+        )
     kind: Kind = "session_dead" if sight.session == "gone" else "exited"
     last_words = tuple(line for line in sight.lines if any(char.isalnum() for char in line))[-3:]
     seen = ("tmux: there is no such session",) if kind == "session_dead" else last_words
-    return Diagnosis(kind=kind, evidence=(process, *seen), action="RESTART", stall=stall, own_fault=sight.own_fault)
-
-
-def _starting(agent: AgentRecord, limits: Limits, now: Moment) -> Diagnosis:
-    assert agent.confirmed is not None  # noqa: S101 - the caller has looked
-    age = now.since(agent.confirmed)
-    if age < limits.startup_s:
-        return Diagnosis(kind="starting", quiet_s=age, evidence=("hooks: the client has not said that it started",))
-    evidence = (f"hooks: no sign of a start within {limits.startup_s:g} s",)
     return Diagnosis(
-        kind="startup_stall", quiet_s=age, evidence=evidence, action="RESTART", stall=f"#{agent.incarnation}:start"
+        kind=kind,
+        confidence=CERTAIN,
+        evidence=(process, *seen),
+        action="RESTART",
+        advice="start it again",
+        stall=stall,
+        own_fault=sight.own_fault,
     )
 
 
-def _idle_with_duty(agent: AgentRecord, duty: Duty, sight: Sight, limits: Limits, now: Moment) -> Diagnosis:
+def _starting(case: Case) -> Diagnosis:
+    assert case.agent.confirmed is not None  # noqa: S101 - the caller has looked
+    age = case.now.since(case.agent.confirmed)
+    if case.sight.screen == "dialog" and case.age(case.sight.screen_since) >= case.limits.dialog_s:
+        return Diagnosis(
+            kind="startup_dialog",
+            confidence=LIKELY,
+            quiet_s=age,
+            evidence=("screen: a dialog stands where the prompt should be", *case.sight.lines[-8:]),
+            action="ESCALATE",
+            advice="answer the dialog: dogwatch attach shows it",
+            stall=case.stall("startup_dialog"),
+        )
+    if age < case.limits.startup_s or case.sight.screen == "dialog":
+        return Diagnosis(kind="starting", quiet_s=age, evidence=("hooks: the client has not said that it started",))
+    return Diagnosis(
+        kind="startup_stall",
+        quiet_s=age,
+        evidence=(f"hooks: no sign of a start within {case.limits.startup_s:g} s",),
+        action="RESTART",
+        advice="start it again",
+        stall=case.stall("start"),
+    )
+
+
+def _asking(case: Case) -> Diagnosis | None:
+    """What waits for somebody else, whether a turn is open or not: a person, the provider, the end of a loop."""
+    turn, sight, limits = case.sight.turn, case.sight, case.limits
+    if sight.screen == "permission" and case.age(sight.screen_since) >= limits.dialog_s:
+        about = turn.dialog or "see its screen"
+        return Diagnosis(
+            kind="awaiting_permission",
+            confidence=SURE if turn.dialog else LIKELY,
+            evidence=(f"screen: a dialog asks for permission ({about})",),
+            action="ESCALATE",
+            advice=f"a person must answer: {about}",
+            stall=case.stall("permission", f"{turn.dialog_since or turn.newest:.3f}"),
+            waits_for="a person",
+        )
+    if sight.screen == "permission" or (turn.dialog and sight.screen == "unknown"):
+        # Asked for a moment ago; many such dialogs are answered by the client's own rules.
+        return Diagnosis(kind="working", evidence=(f"hooks: permission was asked for ({turn.dialog})",))
+    if sight.screen == "retry":
+        return Diagnosis(
+            kind="provider_wait",
+            confidence=LIKELY,
+            evidence=("screen: the client waits for its provider and tries again by itself",),
+            action="HOLD",
+            advice="wait: it tries again by itself",
+            stall=case.stall("retry", f"{turn.newest:.3f}"),
+            waits_for="its provider",
+        )
+    if turn.stops >= limits.stops_max and case.age(turn.newest) < limits.nudge_s:
+        return Diagnosis(
+            kind="stop_loop",
+            evidence=(f"hooks: it tried to stop {turn.stops} times in a row",),
+            action="INTERRUPT",
+            advice="interrupt the turn",
+            stall=case.stall("stops", f"{turn.since:.3f}"),
+        )
+    return None
+
+
+def _working(case: Case) -> Diagnosis:
+    turn, sight, limits = case.sight.turn, case.sight, case.limits
+    progress = _file_mono(case)
+    quiet_s = case.age(max(turn.newest, progress, sight.life, sight.watched_since))
+    if turn.repeats >= limits.repeats_max and progress < turn.repeats_since:
+        again = f"hooks: the same call {turn.repeats} times in a row for {case.age(turn.repeats_since):.0f} s"
+        return Diagnosis(
+            kind="looping",
+            evidence=(f"{again}: {turn.call[:200]}", "files: no new output meanwhile"),
+            quiet_s=case.age(turn.repeats_since),
+            action="ESCALATE",
+            advice="look at what it repeats; interrupt it if that cannot succeed",
+            stall=case.stall("loop", f"{turn.repeats_since:.3f}"),
+        )
+    overdue = [one for one in turn.subagents.values() if case.age(one.since) > limits.subagent_s]
+    if overdue:
+        return _subagent_overdue(case, overdue[0].type, overdue[0].since)
+    tool = max(turn.tools.values(), key=lambda call: case.age(call.since), default=None)
+    if tool is not None and case.age(tool.since) >= limits.long_tool_s and _is_alive(case):
+        return _long_tool(case, tool)
+    if quiet_s < limits.nudge_s or _is_alive(case):
+        proof = f"hooks: a turn is open for {case.age(turn.since):.0f} s" + (f", in {tool}" if tool else "")
+        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(proof,))
+    return _silent(case, quiet_s)
+
+
+def _silent(case: Case, quiet_s: float) -> Diagnosis:
+    """A turn is open, and nothing at all comes from it: no hook, no cpu, no child, a screen that stands still."""
+    tree = case.sight.tree
+    state = "its process is stopped by a signal" if tree and tree.stopped else "no cpu, no tool"
+    evidence = (f"hooks: a turn is open, nothing for {quiet_s:.0f} s", f"process: {state}", "screen: it stands still")
+    limit_s = claim_s(case.duty.risk if case.duty else "normal", case.limits)
+    is_due = quiet_s >= limit_s
+    return Diagnosis(
+        kind="silent_turn",
+        evidence=evidence,
+        quiet_s=quiet_s,
+        action="PROBE" if is_due else "",
+        advice="ask for a sign of life, then start it again" if is_due else f"wait until {limit_s:g} s",
+        stall=case.stall("hang", f"{case.sight.turn.newest:.3f}"),
+    )
+
+
+def _long_tool(case: Case, tool: ToolCall) -> Diagnosis:
+    tree, age = case.sight.tree, case.age(tool.since)
+    child = _tool_child(case)
+    cores = f", {tree.cores:.0%} of a core" if tree and tree.cores is not None else ""
+    process = f"process: {child.name} (pid {child.pid}) for {child.age_s:.0f} s{cores}" if child else f"process{cores}"
+    what = f"{child.name} (pid {child.pid})" if child else str(tool)
+    over = 0 < case.limits.tool_max_s <= age
+    return Diagnosis(
+        kind="long_tool",
+        evidence=(f"hooks: {tool} runs for {age:.0f} s", process),
+        action="INTERRUPT" if over else "",
+        advice=f"interrupt it: tool_max_s is {case.limits.tool_max_s:g} s" if over else "wait: the tool lives",
+        stall=case.stall("tool", f"{tool.since:.3f}"),
+        waits_for=what,
+    )
+
+
+def _idle(case: Case) -> Diagnosis:
+    turn, sight, duty = case.sight.turn, case.sight, case.duty
+    quiet_s = case.age(turn.newest)
+    if turn.subagents:
+        oldest = min(turn.subagents.values(), key=lambda one: one.since)
+        if case.age(oldest.since) > case.limits.subagent_s:
+            return _subagent_overdue(case, oldest.type, oldest.since)
+        proof = f"hooks: sub-agent {oldest.type} runs for {case.age(oldest.since):.0f} s"
+        return Diagnosis(kind="waiting", evidence=(proof,), waits_for=f"sub-agent {oldest.type}")
+    if sight.screen in ("busy", "starting", "dialog"):
+        # Between two hooks, or waiting for a job of its own in the background: not idle, whatever the last hook said.
+        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(f"screen: {sight.screen}",))
+    if duty is None or duty.delivered is None:
+        proof = "hooks: no turn is open, no task is held"
+        return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(proof,))
+    return _idle_with_duty(case, duty)
+
+
+def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
     """The prompt is idle although work is open. Time counts from the message's delivery at the earliest."""
     assert duty.delivered is not None  # noqa: S101 - the caller has looked
-    quiet_s = min(_age(now, sight.turn.newest), now.since(duty.delivered), _file_age(now, sight.outputs_changed))
-    stall = f"#{agent.incarnation}:{duty.subject}:{sight.turn.newest:.3f}"
+    sight, turn, limits = case.sight, case.sight.turn, case.limits
+    quiet_s = min(case.age(max(turn.newest, _file_mono(case))), case.now.since(duty.delivered))
+    stall = case.stall(duty.subject, f"{turn.newest:.3f}")
     idle = f"hooks: the turn ended {quiet_s:.1f} s ago, {duty.kind} {duty.subject} is open"
-    if sight.outputs_fresh:
-        if quiet_s < limits.peek_s:
-            return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
-        evidence = (idle, "files: every expected output is newer than the dispatch")
+    if sight.outputs_fresh and quiet_s >= limits.peek_s:
         return Diagnosis(
-            kind="done_unreported", quiet_s=quiet_s, evidence=evidence, action="RESCUE", stall=f"{stall}:rescue"
+            kind="done_unreported",
+            quiet_s=quiet_s,
+            evidence=(idle, "files: every expected output is newer than the dispatch"),
+            action="RESCUE",
+            advice="take the outputs as they are",
+            stall=f"{stall}:rescue",
         )
-    if quiet_s < limits.nudge_s:
+    if turn.failure and not sight.outputs_fresh:
+        return Diagnosis(
+            kind="provider_wait",
+            quiet_s=quiet_s,
+            evidence=(f"hooks: the provider ended the turn ({turn.failure})", idle),
+            action="HOLD",
+            advice=f"wait {limits.hold_s:g} s, then ask it to go on",
+            stall=f"{stall}:failure",
+            waits_for="its provider",
+        )
+    if quiet_s < limits.nudge_s or sight.outputs_fresh:
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
-    return Diagnosis(kind="silent_turn", quiet_s=quiet_s, evidence=(idle,), action="NUDGE", stall=stall)
+    if case.ring:
+        chain = " waits for ".join((*case.ring, case.ring[0]))
+        return Diagnosis(
+            kind="deadlock",
+            quiet_s=quiet_s,
+            evidence=(idle, f"mail: {chain}"),
+            action="NUDGE",
+            advice="break the youngest wait",
+            stall=f"{stall}:ring",
+            waits_for=case.ring[(list(case.ring).index(case.agent.agent) + 1) % len(case.ring)],
+        )
+    if case.awaited:
+        proof = f"mail: {', '.join(case.awaited)} has not acknowledged its mail"
+        return Diagnosis(kind="waiting", quiet_s=quiet_s, evidence=(idle, proof), waits_for=case.awaited[0])
+    if sight.elsewhere:
+        return Diagnosis(
+            kind="wrong_path",
+            quiet_s=quiet_s,
+            evidence=(idle, *(f"files: found at {path}" for path in sight.elsewhere)),
+            action="NUDGE",
+            advice="tell it where the output belongs",
+            stall=f"{stall}:path",
+        )
+    return Diagnosis(
+        kind="silent_turn",
+        quiet_s=quiet_s,
+        evidence=(idle,),
+        action="NUDGE",
+        advice="ask it to go on",
+        stall=stall,
+    )
 
 
-def _file_age(now: Moment, changed: float) -> float:
-    """Seconds since the file changed. Files have wall times: one from the future says nothing of now."""
-    return now.wall - changed if 0 < changed <= now.wall else 86400.0
+def _subagent_overdue(case: Case, kind: str, since: float) -> Diagnosis:
+    return Diagnosis(
+        kind="subagent_overdue",
+        evidence=(
+            f"hooks: sub-agent {kind} runs for {case.age(since):.0f} s, {case.limits.subagent_s:g} s are allowed",
+        ),
+        action="NUDGE",
+        advice="ask its parent to start it again or to document the skip",
+        stall=case.stall("subagent", f"{since:.3f}"),
+        waits_for=f"sub-agent {kind}",
+    )
 
 
-def _age(now: Moment, mono: float) -> float:
-    return max(0.0, now.mono - mono)
+def _is_alive(case: Case) -> bool:
+    """Whether there is a sign of life under an open turn: a tool's process, cpu time, a screen that changes."""
+    tree = case.sight.tree
+    if tree is not None and tree.stopped:
+        return False
+    return (
+        _tool_child(case) is not None or case.age(max(case.sight.life, case.sight.watched_since)) < case.limits.nudge_s
+    )
+
+
+def _tool_child(case: Case) -> Child | None:
+    """The oldest process that was started since the oldest open tool call was. What earlier calls have left running
+    says nothing of this one."""
+    tree, tools = case.sight.tree, case.sight.turn.tools.values()
+    if tree is None or not tools:
+        return None
+    begun_s = max(case.age(tool.since) for tool in tools)
+    return next((child for child in tree.children if child.age_s <= begun_s + 1.0), None)
+
+
+def _file_mono(case: Case) -> float:
+    """When an output last changed, on the monotonic clock. Files have wall times: one from the future says nothing."""
+    changed = case.sight.outputs_changed
+    return case.now.mono - (case.now.wall - changed) if 0 < changed <= case.now.wall else 0.0

@@ -6,12 +6,14 @@ captain checks it against the ledger once more in the transaction that records i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Checkpoint, Dispatch, Phase
+from dogwatch.model.plan import Checkpoint, Dispatch, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.thresholds import OVERDUE_FACTOR
 
 SETTLED = frozenset({"approved", "failed", "skipped"})
 """A checkpoint in one of these does not hold up its phase."""
@@ -162,6 +164,14 @@ def overdue(run: RunRecord, now: Moment) -> str:
     """That the run's deadline has passed, in words; empty where it has not."""
     late = now.since(run.started or run.created) > run.deadline_s
     return f"deadline: not finished within {run.deadline_s:g} s" if late else ""
+
+
+def quiet(run: RunRecord, tasks: Iterable[TaskRecord], progress: Moment, limits: Limits, now: Moment) -> float:
+    """How long nothing has moved beyond what is allowed; negative while it is. A task that is expected to take long
+    may take long."""
+    expected = [OVERDUE_FACTOR * task.expect_s for task in tasks if task.state == "claimed"]
+    since = max((progress, run.started or run.created), key=lambda moment: (moment.wall, moment.mono))
+    return now.since(since) - max([limits.run_quiet_s, *expected])
 
 
 def _staff(view: RunView, now: Moment) -> tuple[Decision, ...]:

@@ -2,35 +2,111 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from dogwatch.model.brief import headers
+from dogwatch.model.sight import Subagent, ToolCall, Turn
 from dogwatch.model.spool import SpoolLine
-from dogwatch.model.view import Turn
 
-ENDS_TURN = frozenset({"Stop", "StopFailure", "SessionStart", "SessionEnd"})
-OPENS_TURN = frozenset({"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"})
+SHOWN_MAX = 120
+"""How much of a tool call's words is kept."""
 
 
 def fold(turn: Turn, line: SpoolLine) -> Turn:
     """The turn after one more hook event."""
-    newest = max(turn.newest, line.mono)
-    if _is_of_subagent(line) or _is_compaction(line):
-        return replace(turn, newest=newest)
-    receipts = turn.receipts
-    if line.event == "UserPromptSubmit":
-        prompt = line.payload().get("prompt", "")
-        # A payload that was cut is no JSON any more; its header still stands in the raw bytes.
-        text = prompt if isinstance(prompt, str) and prompt else line.raw.decode(errors="replace")
-        seen = {header.id: line.mono for header in headers(text) if header.id not in receipts}
-        receipts = {**receipts, **seen} if seen else receipts
-    if line.event in ENDS_TURN:
-        since = turn.since if turn.state == "idle" else line.mono
-        return Turn("idle", since, newest, line.pid, receipts)
-    if line.event in OPENS_TURN:
-        since = turn.since if turn.state == "working" else line.mono
-        return Turn("working", since, newest, line.pid, receipts)
-    return replace(turn, newest=newest, receipts=receipts)
+    turn = replace(turn, newest=max(turn.newest, line.mono))
+    if _is_of_subagent(line):
+        return _with_subagents(turn, line)
+    if line.event in ("PostCompact", "SessionStart") and _is_compaction(line):
+        return replace(turn, compacted=line.mono)
+    change = _CHANGES.get(line.event)
+    return change(turn, line) if change is not None else turn
+
+
+def _prompted(turn: Turn, line: SpoolLine) -> Turn:
+    prompt = line.payload().get("prompt", "")
+    # A payload that was cut is no JSON any more; its header still stands in the raw bytes.
+    text = prompt if isinstance(prompt, str) and prompt else line.raw.decode(errors="replace")
+    seen = {header.id: line.mono for header in headers(text) if header.id not in turn.receipts}
+    receipts = {**turn.receipts, **seen} if seen else turn.receipts
+    return replace(_open(turn, line), receipts=receipts, call="", repeats=0, failure="")
+
+
+def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
+    payload = line.payload()
+    name = _text(payload.get("tool_name"))
+    tool_input = payload.get("tool_input")
+    call = f"{name} {json.dumps(tool_input, sort_keys=True)}" if payload else ""
+    opened = _open(turn, line)
+    is_again = bool(call) and call == turn.call
+    tool = ToolCall(name, _shown(tool_input), line.mono)
+    return replace(
+        opened,
+        tools={**turn.tools, _text(payload.get("tool_use_id")) or name: tool},
+        call=call,
+        repeats=turn.repeats + 1 if is_again else 1,
+        repeats_since=turn.repeats_since if is_again else line.mono,
+    )
+
+
+def _tool_ended(turn: Turn, line: SpoolLine) -> Turn:
+    payload = line.payload()
+    ended = _text(payload.get("tool_use_id")) or _text(payload.get("tool_name"))
+    # Which one has ended cannot be told from a payload that was cut: the calls that are really open are told again.
+    tools = {use: tool for use, tool in turn.tools.items() if payload and use != ended}
+    return replace(_open(turn, line), tools=tools)
+
+
+def _asked(turn: Turn, line: SpoolLine) -> Turn:
+    payload = line.payload()
+    if line.event == "Notification":
+        if payload.get("notification_type") != "permission_prompt":
+            return turn
+        # The request before it says what it is about.
+        text = turn.dialog or _text(payload.get("message"))
+    else:
+        text = f"{_text(payload.get('tool_name'))} {_shown(payload.get('tool_input'))}".strip()
+    return replace(turn, dialog=text or "a permission", dialog_since=turn.dialog_since or line.mono)
+
+
+def _stopped(turn: Turn, line: SpoolLine) -> Turn:
+    return replace(_close(turn, line), stops=turn.stops + 1)
+
+
+def _failed(turn: Turn, line: SpoolLine) -> Turn:
+    return replace(_close(turn, line), failure=_text(line.payload().get("error")) or "error")
+
+
+def _begun(turn: Turn, line: SpoolLine) -> Turn:
+    return replace(_close(turn, line), subagents={})
+
+
+def _open(turn: Turn, line: SpoolLine) -> Turn:
+    """The client does something: a turn is open, and whatever was asked has been answered."""
+    since = turn.since if turn.state == "working" else line.mono
+    return replace(turn, state="working", since=since, pid=line.pid, stops=0, dialog="", dialog_since=0.0)
+
+
+def _close(turn: Turn, line: SpoolLine) -> Turn:
+    since = turn.since if turn.state == "idle" else line.mono
+    return replace(turn, state="idle", since=since, pid=line.pid, tools={}, dialog="", dialog_since=0.0)
+
+
+_CHANGES: Mapping[str, Callable[[Turn, SpoolLine], Turn]] = {
+    "UserPromptSubmit": _prompted,
+    "PreToolUse": _tool_begun,
+    "PostToolUse": _tool_ended,
+    "PostToolUseFailure": _tool_ended,
+    "PermissionRequest": _asked,
+    "Notification": _asked,
+    "Stop": _stopped,
+    "StopFailure": _failed,
+    "SessionStart": _begun,
+    "SessionEnd": _begun,
+}
 
 
 def _is_of_subagent(line: SpoolLine) -> bool:
@@ -38,6 +114,30 @@ def _is_of_subagent(line: SpoolLine) -> bool:
     return b'"agent_id"' in line.raw and "agent_id" in line.payload()
 
 
+def _with_subagents(turn: Turn, line: SpoolLine) -> Turn:
+    payload = line.payload()
+    identity = _text(payload.get("agent_id"))
+    if line.event == "SubagentStart":
+        started = Subagent(_text(payload.get("agent_type")) or "sub-agent", line.mono)
+        return replace(turn, subagents={**turn.subagents, identity: started})
+    if line.event == "SubagentStop":
+        return replace(turn, subagents={key: one for key, one in turn.subagents.items() if key != identity})
+    return turn
+
+
 def _is_compaction(line: SpoolLine) -> bool:
     """A session that goes on with a shorter context, in the middle of a turn or between two."""
-    return line.event == "SessionStart" and line.payload().get("source") == "compact"
+    return line.event == "PostCompact" or line.payload().get("source") == "compact"
+
+
+def _shown(tool_input: Any) -> str:
+    """A tool's input in a few words: the command, the path, or whatever comes first."""
+    if not isinstance(tool_input, Mapping):
+        return ""
+    first = next((value for value in tool_input.values() if isinstance(value, str)), "")
+    text = tool_input.get("command") or tool_input.get("file_path") or first
+    return " ".join(str(text).split())[:SHOWN_MAX]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -25,6 +25,16 @@ def compile_plan(pipeline: schema.Pipeline, found: Survey, folder: str) -> plan.
         on_task_failure=pipeline.on_task_failure,
         sensitive=pipeline.sensitive,
         limits=plan.Limits(**pipeline.limits.model_dump()),
+        notify=_notify(pipeline.notify, folder),
+    )
+
+
+def _notify(notify: schema.Notify, folder: str) -> plan.Notify:
+    return plan.Notify(
+        targets=tuple(notify.targets),
+        targets_file=script_path(folder, notify.targets_file) if notify.targets_file else "",
+        command=tuple(notify.command),
+        on=tuple(notify.on),
     )
 
 
@@ -38,6 +48,7 @@ def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
         capabilities=tuple(role.capabilities),
         permissions=tuple(role.permissions),
         environment=dict(role.environment),
+        limits=dict(role.limits),
         count=role.count,
     )
 
@@ -57,6 +68,7 @@ def _phase(index: int, phase: schema.Phase, files: Files) -> plan.Phase:
                 expect_s=item.expect_s,
                 after=tuple(item.after),
                 attempts=item.attempts,
+                limits=dict(item.limits),
             )
             for item in phase.dispatches
         ),

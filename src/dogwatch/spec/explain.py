@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import textwrap
 
-from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Plan, Role
+from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Notify, Plan, Role
+from dogwatch.spec.targets import shown
 
 _WIDTH = 120
 
@@ -33,6 +34,8 @@ def explain(plan: Plan) -> str:
         lines += _wrapped("A task that has used up its attempts makes the run PARTIAL; what does not need it goes on.")
     if plan.sensitive:
         lines += _wrapped("The pipeline is sensitive: texts of tasks and messages are kept out of logs and reports.")
+    if plan.notify.has_ways:
+        lines += _wrapped(_notify(plan.notify))
     lines += _wrapped(f"Whatever happens, the run ends within {_time(plan.limits.deadline_s)}.")
     return "\n".join(lines) + "\n"
 
@@ -86,6 +89,15 @@ def _check(check: ByteCheck) -> str:
     if check.sha256:
         facts.append(f"with SHA-256 {check.sha256}")
     return f"{check.path} ({', '.join(facts)})"
+
+
+def _notify(notify: Notify) -> str:
+    ways = [shown(target) for target in notify.targets]
+    ways += [f"the targets in {notify.targets_file}"] if notify.targets_file else []
+    ways += [f"the command {notify.command[0]}"] if notify.command else []
+    if not notify.on:
+        return "Nobody is told of anything: `on` is empty."
+    return f"A person is told through {_and(tuple(ways))} of: {', '.join(notify.on)}."
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:

@@ -11,6 +11,7 @@ from dogwatch.spec.problem import Place, did_you_mean
 from dogwatch.spec.rules import agents_of
 from dogwatch.spec.source import Source
 from dogwatch.spec.survey import DispatchEntry, Survey
+from dogwatch.spec.targets import is_target, read_targets
 
 
 class Files:
@@ -61,6 +62,7 @@ def apply(source: Source, found: Survey, folder: str) -> None:
     _artifacts(source, files)
     _deliverable(source, files)
     _scripts(source, found, folder)
+    _targets_file(source, found, folder)
 
 
 def _form(source: Source, place: Place, path: str, placeholders: tuple[str, ...]) -> None:
@@ -150,6 +152,29 @@ def _scripts(source: Source, found: Survey, folder: str) -> None:
             source.report((*role.place, "script"), message, "the path is relative to the pipeline file's folder")
 
 
+def _targets_file(source: Source, found: Survey, folder: str) -> None:
+    """What is in the file is not quoted: it is there because it is secret."""
+    if found.targets_file is None or not found.targets_file[0].strip():
+        return
+    name, place = found.targets_file
+    path = script_path(folder, name)
+    if "\0" in name or not os.path.isfile(path):
+        hint = "the path is relative to the pipeline file's folder"
+        source.report(place, f"there is no targets file {name!r}", hint)
+        return
+    try:
+        lines = read_targets(path)
+    except (OSError, ValueError) as error:
+        source.report(place, f"the targets file {name!r} cannot be read: {getattr(error, 'strerror', None) or error}")
+        return
+    if not lines:
+        source.report(place, f"the targets file {name!r} names no target", "one URL a line")
+    for number, target in lines:
+        if not is_target(target):
+            hint = "a target begins with its kind, such as mailto://, ntfy:// or json://"
+            source.report(place, f"line {number} of the targets file {name!r} is no URL of a target", hint)
+
+
 def script_path(folder: str, script: str) -> str:
-    """The scenario file as an absolute path."""
+    """A file that is named beside the pipeline file as an absolute path."""
     return os.path.normpath(os.path.join(folder, script))

@@ -17,6 +17,7 @@ from dogwatch.spec.rules import RESERVED_ROLES
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", schema.Pipeline),
     ("`limits`", schema.Limits),
+    ("`notify`", schema.Notify),
     ("`roles.<name>`", schema.Role),
     ("`phases[]`", schema.Phase),
     ("`phases[].dispatches[]`", schema.Dispatch),
@@ -73,6 +74,8 @@ def _default(field: FieldInfo) -> str:
         return f"`{str(field.default).lower()}`"
     if field.default in (None, "", [], {}) or isinstance(field.default, BaseModel):
         return "none"
+    if isinstance(field.default, list):
+        return ", ".join(f"`{value}`" for value in field.default)
     return f"`{field.default:g}`" if isinstance(field.default, float) else f"`{field.default}`"
 
 

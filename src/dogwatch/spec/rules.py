@@ -10,6 +10,7 @@ from dogwatch.spec.problem import did_you_mean
 from dogwatch.spec.schema import AGENTS_MAX
 from dogwatch.spec.source import Source
 from dogwatch.spec.survey import DispatchEntry, RoleEntry, Spot, Survey
+from dogwatch.spec.targets import is_target
 
 RESERVED_ROLES = ("captain", "watchdog", "dispatcher", "operator")
 RESERVED_PREFIX = "DOGWATCH_"
@@ -32,6 +33,7 @@ def apply(source: Source, found: Survey) -> None:
     _reviewers(source, found)
     _gates(source, found)
     _byte_checks(source, found)
+    _notify(source, found)
 
 
 def agents_of(found: Survey, name: str) -> tuple[str, ...]:
@@ -175,6 +177,19 @@ def _byte_checks(source: Source, found: Survey) -> None:
         least, most = body.get("min_bytes", 1), body.get("max_bytes")
         if isinstance(least, int) and isinstance(most, int) and least > most:
             source.report((*place, "max_bytes"), f"'max_bytes' is less than 'min_bytes', which is {least}")
+
+
+def _notify(source: Source, found: Survey) -> None:
+    seen: set[str] = set()
+    for target, place in found.targets:
+        # Neither message quotes the target: it may hold a secret.
+        if target.strip() and not is_target(target):
+            hint = "a target begins with its kind, such as mailto://, ntfy:// or json://"
+            source.report(place, "this is no URL of a target", hint)
+        elif target in seen:
+            source.report(place, "this target is named twice", "keep one of them")
+        seen.add(target)
+    _no_repeats(source, found.notify_on)
 
 
 def _regex_problem(pattern: str) -> str:

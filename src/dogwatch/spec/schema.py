@@ -41,6 +41,9 @@ Seconds = Annotated[float, Field(gt=0, le=30 * DAY_S)]
 Bytes = Annotated[int, Field(ge=0, le=2**40)]
 
 _LIMITS = plan.Limits()
+LimitName = Annotated[str, StringConstraints(pattern=f"^({'|'.join(plan.OWN_LIMITS)})$")]
+OwnLimits = dict[LimitName, Annotated[float, Field(ge=0, le=30 * DAY_S)]]
+_NOTIFY = plan.Notify()
 
 
 class Part(BaseModel):
@@ -113,6 +116,9 @@ class Role(Part):
     environment: dict[VariableName, Text] = Field(
         {}, max_length=200, description="Environment variables for its holders. Names with `DOGWATCH_` are reserved."
     )
+    limits: OwnLimits = Field(
+        {}, description="Thresholds of the file's `limits` that are others for its holders, such as `nudge_s: 120`."
+    )
     count: int = Field(
         1,
         ge=1,
@@ -135,17 +141,20 @@ class Dispatch(Part):
     )
     outputs: list[Output] = Field([], max_length=200, description="The files that must come of it.")
     risk: Literal["normal", "high", "critical"] = Field(
-        "normal", description="How much harm a failure would do. Kept with the task; nothing acts on it yet."
+        "normal", description="How much harm a failure would do: `claim_s` and its like go by it."
     )
     expect_s: Seconds = Field(
         1800.0,
-        description="How long it should take. Kept with the dispatch as its marker; nothing acts on it yet.",
+        description="How long it should take. When it takes half as long again, and twice later, an alert says so.",
     )
     after: list[Name] = Field(
         [], max_length=200, description="Dispatches of this or an earlier phase that must be accepted first."
     )
     attempts: int = Field(
         2, ge=1, le=20, description="How often it may be tried before it has failed; `on_task_failure` decides then."
+    )
+    limits: OwnLimits = Field(
+        {}, description="Thresholds that are others while this is being done; before those of the role."
     )
 
 
@@ -228,7 +237,85 @@ class Limits(Part):
         _LIMITS.receipt_s,
         description="How long a client may take to confirm a message before it is typed again.",
     )
+    long_tool_s: Seconds = Field(
+        _LIMITS.long_tool_s, description="A tool that has run for longer is named as what the agent waits for."
+    )
+    tool_max_s: Annotated[float, Field(ge=0, le=30 * DAY_S)] = Field(
+        _LIMITS.tool_max_s, description="A tool that has run for longer is interrupted; 0: none ever is."
+    )
+    repeats_max: int = Field(
+        _LIMITS.repeats_max, ge=2, le=10000, description="The same tool call so often in a row is a loop."
+    )
+    stops_max: int = Field(
+        _LIMITS.stops_max, ge=1, le=1000, description="Attempts to stop, one after another, that are a loop."
+    )
+    dialog_s: Seconds = Field(
+        _LIMITS.dialog_s, description="A dialog that has stood on the screen for this long waits for a person."
+    )
+    subagent_s: Seconds = Field(_LIMITS.subagent_s, description="How long a sub-agent may run.")
+    claim_s: Seconds = Field(
+        _LIMITS.claim_s,
+        description="An agent that holds a task and has given no sign of life for this long is asked for one.",
+    )
+    claim_high_s: Seconds = Field(_LIMITS.claim_high_s, description="The same for tasks with `risk: high`.")
+    claim_critical_s: Seconds = Field(_LIMITS.claim_critical_s, description="The same for tasks with `risk: critical`.")
+    probe_s: Seconds = Field(
+        _LIMITS.probe_s, description="How long an agent that was asked for a sign of life may take to give one."
+    )
+    unresponsive_s: Seconds = Field(
+        _LIMITS.unresponsive_s, description="An agent that has been stalled for this long counts as unresponsive."
+    )
+    tier1_s: Seconds = Field(_LIMITS.tier1_s, description="Silence after which an alert is logged.")
+    tier2_s: Seconds = Field(_LIMITS.tier2_s, description="Silence after which an alert is sent.")
+    tier3_s: Seconds = Field(
+        _LIMITS.tier3_s, description="Silence after which an alert is critical and calls a person."
+    )
+    checkpoint_s: Seconds = Field(
+        _LIMITS.checkpoint_s, description="How long nothing may be written after an approval."
+    )
+    hold_s: Seconds = Field(
+        _LIMITS.hold_s, description="How long nobody is started or nudged after the provider has refused a turn."
+    )
+    mass_hold_s: Annotated[float, Field(ge=0, le=3600)] = Field(
+        _LIMITS.mass_hold_s,
+        description="When most agents seem dead at one instant, how long nothing is done but to look again.",
+    )
+    run_quiet_s: Seconds = Field(
+        _LIMITS.run_quiet_s, description="A run that has made no progress for this long calls a person."
+    )
+    run_grace_s: Seconds = Field(
+        _LIMITS.run_grace_s, description="How long after that the run ends, unless it moves again."
+    )
     deadline_s: Seconds = Field(_LIMITS.deadline_s, description="The whole run must end within this time.")
+
+
+class Notify(Part):
+    """How a person is told of what needs one, once for each thing. A pipeline that names neither targets nor a command
+    uses `DOGWATCH_NOTIFY` and `DOGWATCH_NOTIFY_TARGETS` of the environment; without these nothing is sent."""
+
+    targets: list[Word] = Field(
+        [],
+        max_length=50,
+        description="Where to, as URLs of [apprise](https://github.com/caronc/apprise/wiki): `mailto://`, `ntfy://`,"
+        " `json://`, ... They may hold secrets and are kept in the ledger with the run; `targets_file` is not.",
+    )
+    targets_file: FilePath | None = Field(
+        None,
+        description="A file with more targets, one URL a line, `#` begins a comment line; relative to the pipeline"
+        " file. It must exist, and is read anew for each notification.",
+    )
+    command: list[Required] = Field(
+        [],
+        max_length=1000,
+        description="A program and its arguments. It gets the notification as JSON on standard input and as"
+        " `DOGWATCH_NOTICE_*` variables, and has done its part with exit code 0.",
+    )
+    on: list[plan.NoticeKind] = Field(
+        list(_NOTIFY.on),
+        description="What is told: `escalation` (dogwatch is at its wits' end), `permission` (an agent waits at a"
+        " permission dialog), `quarantine` (an agent is not started again), `ended` (the run ended without its"
+        " deliverable), `held` (the fleet is held). With `[]` nothing is.",
+    )
 
 
 class Pipeline(Part):
@@ -243,6 +330,7 @@ class Pipeline(Part):
         " `${` itself; `--set name=value` sets another value for one run.",
     )
     limits: Limits = Field(Limits.model_validate({}), description="Thresholds and caps.")
+    notify: Notify = Field(Notify.model_validate({}), description="How a person is told of what needs one.")
     on_task_failure: Literal["fail", "partial"] = Field(
         "fail",
         description="When a task has used up its attempts: `fail` ends the run, `partial` goes on with what does not"

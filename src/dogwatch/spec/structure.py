@@ -82,6 +82,8 @@ def _report(source: Source, details: ErrorDetails) -> None:
 
 def _words(details: ErrorDetails, place: Place) -> tuple[str, str]:
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    if place[:2] == ("notify", "targets") and isinstance(value, str) and value.strip():
+        value = "***"  # a target may hold a secret, and what is wrong with a file is printed everywhere
     name = repr(str(place[-1])) if place and isinstance(place[-1], str) else "this"
     if kind == "extra_forbidden":
         model = model_at(place[:-1])

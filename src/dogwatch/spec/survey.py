@@ -77,6 +77,9 @@ class Survey:
     milestones: tuple[tuple[str, tuple[Spot, ...]], ...]
     byte_checks: tuple[tuple[Place, dict[str, Any]], ...]
     deliverable: Spot | None
+    targets: tuple[Spot, ...]
+    targets_file: Spot | None
+    notify_on: tuple[Spot, ...]
 
 
 def survey(data: dict[str, Any]) -> Survey:
@@ -88,6 +91,8 @@ def survey(data: dict[str, Any]) -> Survey:
         for place, body in _items(phase, "gates", phase_place)
     ]
     deliverable = data.get("deliverable")
+    notify = data.get("notify")
+    notify = notify if isinstance(notify, dict) else {}
     checks = [(place, body) for gate in gates for place, body in _items(gate.body, "checks", gate.place)]
     if isinstance(deliverable, dict):
         checks.append((("deliverable",), deliverable))
@@ -110,6 +115,9 @@ def survey(data: dict[str, Any]) -> Survey:
         ),
         byte_checks=tuple(checks),
         deliverable=_spot(deliverable, "path", ("deliverable",)) if isinstance(deliverable, dict) else None,
+        targets=_spots(notify, "targets", ("notify",)),
+        targets_file=_spot(notify, "targets_file", ("notify",)),
+        notify_on=_spots(notify, "on", ("notify",)),
     )
 
 

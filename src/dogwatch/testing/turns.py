@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import time
+from dataclasses import replace
 
 from dogwatch.model import brief
 from dogwatch.testing import behaviours, steps
@@ -158,6 +159,10 @@ class Turns:
             yield from behaviours.checkpoint(self._body, message)
         elif message.kind == "nudge" and f"dogwatch claim {message.subject}" in message.text:
             yield from self._claim(message)
+        elif message.kind == "nudge" and f"dogwatch mail ack {message.subject}" in message.text:
+            yield from behaviours.mail(self._body, replace(message, id=message.subject))
+        elif message.kind == "health_check":
+            yield from self._body.dogwatch("heartbeat")
         elif message.kind in ("nudge", "notification"):
             yield from behaviours.resume(self._body, message.subject)
         elif message.kind == "prompt":

@@ -12,9 +12,12 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from dogwatch.model.plan import ByteCheck, Output
+from dogwatch.model.sight import OutputSight
 
 CHECK_BYTES_MAX = 64 * 1024 * 1024
 CHECK_S_MAX = 5.0
+SEARCH_ENTRIES_MAX = 20000
+SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
 def signature(path: str) -> str:
@@ -45,15 +48,39 @@ def unwritten(folder: str, outputs: Sequence[Output], before: Mapping[str, str])
     return ""
 
 
-def newest_change(folder: str, outputs: Sequence[Output]) -> float:
-    """The wall time of the latest change of any output; 0 where there is none."""
-    newest = 0.0
+def seen(folder: str, outputs: Sequence[Output], before: Mapping[str, str]) -> tuple[OutputSight, ...]:
+    """Each output as it lies there."""
+    found = []
     for output in outputs:
+        path = os.path.join(folder, output.path)
         try:
-            newest = max(newest, os.stat(os.path.join(folder, output.path)).st_mtime)
+            facts = os.stat(path)
         except OSError:
+            found.append(OutputSight(output.path, 0, 0.0, is_new=False))
             continue
-    return newest
+        is_new = signature(path) != before.get(output.path, "")
+        found.append(OutputSight(output.path, facts.st_size, facts.st_mtime, is_new))
+    return tuple(found)
+
+
+def elsewhere(roots: Sequence[str], folder: str, outputs: Sequence[Output], since: float) -> tuple[str, ...]:
+    """Files that have the name of a missing output and were written since then, in other places below the roots."""
+    places = {os.path.realpath(os.path.join(folder, output.path)) for output in outputs}
+    names = {os.path.basename(place) for place in places if not os.path.exists(place)}
+    found: dict[str, None] = {}
+    left = SEARCH_ENTRIES_MAX
+    for root in roots if names else ():
+        for here, folders, files_ in os.walk(root):
+            folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
+            left -= len(folders) + len(files_)
+            if left < 0:
+                return tuple(found)
+            for name in names.intersection(files_):
+                path = os.path.join(here, name)
+                with contextlib.suppress(OSError):
+                    if os.stat(path).st_mtime >= since and os.path.realpath(path) not in places:
+                        found[path] = None
+    return tuple(found)
 
 
 def failed_check(folder: str, check: ByteCheck) -> tuple[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from dogwatch.model.sight import Turn
 from dogwatch.model.spool import parse
-from dogwatch.model.view import Turn
 from dogwatch.policy.turns import fold
 
 CHUNK_BYTES = 4 * 1024 * 1024

@@ -6,25 +6,22 @@ A server that answers "no such thing" is a fact; a server that does not answer i
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dogwatch.errors import MissingToolError
 from dogwatch.world.home import LEDGER_VARIABLE
+from dogwatch.world.probe import ProbeFailedError as ProbeFailedError
 
 SESSION_MARK = "INCARNATION_OF_SESSION"
 """The session's own variable for the incarnation it was made for: not what marks an agent's processes, lest a shell
 that a person opens in the session is taken for one."""
 TIMEOUT_S = 5.0
-_SEPARATOR = "\x1f"
-_FORMAT = _SEPARATOR.join(["#{pid}", "#{session_name}", "#{pane_id}", "#{pane_pid}", "#{pane_dead}", "#{pane_title}"])
-# tmux 3.3 writes control characters of a format as octal escapes; newer versions leave them.
-_ESCAPED_SEPARATOR = "\\037"
+_FIELDS = ("pid", "session_name", "pane_id", "pane_pid", "pane_dead", "pane_height", "pane_title")
 
-
-class ProbeFailedError(Exception):
-    """The server could not be asked; nothing is known."""
+Screens = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,8 @@ class Pane:
 
 def run(socket: str, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """One tmux client call on the server behind `socket`; never the user's own server, never a user's configuration."""
-    argv = ["tmux", "-S", socket, "-f", "/dev/null", *arguments]
+    # Without `-u` and under a locale that is not UTF-8, tmux writes `_` for whatever is not plain ASCII.
+    argv = ["tmux", "-u", "-S", socket, "-f", "/dev/null", *arguments]
     # The call that starts the server hands its own environment down to every pane.
     environment = {name: value for name, value in os.environ.items() if name != LEDGER_VARIABLE}
     try:
@@ -54,49 +52,59 @@ def run(socket: str, *arguments: str, stdin: bytes | None = None) -> subprocess.
 
 def panes(socket: str) -> tuple[Pane, ...]:
     """All panes of the server; none where there is no server. ProbeFailedError where it does not answer."""
-    done = run(socket, "list-panes", "-a", "-F", _FORMAT)
-    if done.returncode != 0:
-        if is_gone(done.stderr):
-            return ()
-        raise ProbeFailedError(done.stderr.decode(errors="replace").strip())
-    found = []
-    for line in done.stdout.decode(errors="replace").splitlines():
-        fields = line.replace(_ESCAPED_SEPARATOR, _SEPARATOR).split(_SEPARATOR, 5)
-        if len(fields) == 6:
-            server, session, pane, pid, dead, title = fields
-            found.append(Pane(int(server), session, pane, int(pid), dead == "1", title))
-    return tuple(found)
+    return sweep(socket)[0]
 
 
-def captures(socket: str, pane_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def captures(socket: str, pane_ids: Sequence[str]) -> Screens:
     """The visible lines of each pane, all in one call; a pane that is gone by now is left out."""
-    if not pane_ids:
-        return {}
-    arguments: list[str] = []
-    for pane in pane_ids:
-        arguments += [
-            "display-message",
-            "-p",
-            "-t",
-            pane,
-            f"{_SEPARATOR}#{{pane_id}}",
-            ";",
-            "capture-pane",
-            "-p",
-            "-t",
-            pane,
-            ";",
-        ]
-    done = run(socket, *arguments[:-1])
-    screens: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in done.stdout.decode(errors="replace").split("\n"):
-        plain = line.replace(_ESCAPED_SEPARATOR, _SEPARATOR)
-        if plain.startswith(_SEPARATOR):
-            lines = screens.setdefault(plain[1:], [])
-        else:
-            lines.append(line)
-    return {pane: tuple(screen) for pane, screen in screens.items()}
+    return sweep(socket, pane_ids)[1] if pane_ids else {}
+
+
+def sweep(socket: str, pane_ids: Sequence[str] = ()) -> tuple[tuple[Pane, ...], Screens]:
+    """All panes of the server and the visible lines of those in `pane_ids`, in one call and as of one instant.
+
+    A pane that is gone has no screen, and nothing is there where there is no server. ProbeFailedError where the server
+    does not answer in full.
+    """
+    wanted = [pane for pane in dict.fromkeys(pane_ids) if pane[:1] == "%" and pane[1:].isdecimal() and pane.isascii()]
+    mark = secrets.token_hex(8)
+    # As arguments, 500 panes would be more than a client may send, and the first pane that is gone would end the chain.
+    # A sourced line that fails stops no other, and the server serves nobody else before the last one.
+    commands = [f"list-panes -a -F '{mark}{mark.join(f'#{{{field}}}' for field in _FIELDS)}'"]
+    commands += [f"capture-pane -p -t '{pane}'" for pane in wanted]
+    commands += [f"display-message -p '{mark}'"]
+    done = run(socket, "source-file", "-", stdin="\n".join(commands).encode())
+    lines = done.stdout.decode(errors="replace").split("\n")
+    if lines == [""] and is_gone(done.stderr):
+        return (), {}
+    if lines[-2:] != [mark, ""]:
+        raise ProbeFailedError(f"tmux broke off: {done.stderr.decode(errors='replace').strip()}")
+    return sorted_out(lines[:-2], mark, wanted)
+
+
+def sorted_out(lines: Sequence[str], mark: str, wanted: Sequence[str]) -> tuple[tuple[Pane, ...], Screens]:
+    """The panes, whose lines begin with `mark`, and after them the screens.
+
+    Screens are told apart by their heights alone: a screen may hold any text, also one that was made to look like the
+    end of it, and a mark between them would be a second command for each pane.
+    """
+    found: list[Pane] = []
+    heights: dict[str, int] = {}
+    for line in lines:
+        if not line.startswith(mark):
+            break
+        _, server, session, pane, pid, dead, height, title = line.split(mark, len(_FIELDS))
+        found.append(Pane(int(server), session, pane, int(pid), dead == "1", title))
+        heights[pane] = int(height)
+    shown = [pane for pane in wanted if pane in heights]
+    begin = len(found)
+    if len(lines) - begin != sum(heights[pane] for pane in shown):
+        raise ProbeFailedError(f"tmux sent {len(lines) - begin} lines for {len(shown)} screens, which do not fit")
+    screens: Screens = {}
+    for pane in shown:
+        screens[pane] = tuple(lines[begin : begin + heights[pane]])
+        begin += heights[pane]
+    return tuple(found), screens
 
 
 def session_incarnation(socket: str, session: str) -> int | None:

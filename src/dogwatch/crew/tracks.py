@@ -1,0 +1,73 @@
+"""What one look remembers of the looks before it: since when a screen stands there, and when there was a sign of life.
+
+All of it is cache: a crew member that starts anew begins with its first look, and gives everybody the benefit of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Output
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import RunRecord
+from dogwatch.model.sight import Child, Tree
+from dogwatch.world import census, files
+
+SEARCH_S = 10.0
+"""How long the result of a search for misplaced outputs is used again: it walks through folders."""
+CORES_S = 0.5
+"""Over shorter times the kernel's ticks of cpu time say nothing."""
+
+
+class Track:
+    """The looks at one process of an agent."""
+
+    def __init__(self, process: ProcessId | None, mono: float) -> None:
+        self.process = process
+        self.watched_since = mono
+        self.screen_since = mono
+        self.life = 0.0
+        self.tree: Tree | None = None
+        self._screen = ""
+        self._lines: Sequence[str] | None = None
+        self._cpu_s: float | None = None
+        self._children: frozenset[ProcessId] | None = None
+        self._cores_from = (0.0, 0.0)
+        self._cores: float | None = None
+        self._searched = 0.0
+        self._found: tuple[str, ...] = ()
+
+    def note(self, screen: str, lines: Sequence[str], tree: census.Tree | None, mono: float) -> None:
+        """One more look."""
+        if lines:
+            if screen != self._screen:
+                self._screen, self.screen_since = screen, mono
+            if self._lines is not None and lines != self._lines:
+                self.life = mono
+            self._lines = lines
+        if tree is None:
+            return
+        children = frozenset(child.process for child in tree.children)
+        if self._cpu_s is None:
+            self._cores_from = (mono, tree.cpu_s)
+        elif tree.cpu_s > self._cpu_s or children != self._children:
+            self.life = mono
+        self._cpu_s, self._children = tree.cpu_s, children
+        since, cpu_s = self._cores_from
+        if mono - since >= CORES_S:
+            self._cores = max(0.0, tree.cpu_s - cpu_s) / (mono - since)
+            self._cores_from = (mono, tree.cpu_s)
+        self.tree = Tree(
+            cores=self._cores,
+            rss_bytes=tree.rss_bytes,
+            stopped=tree.root.state in "Tt",
+            children=tuple(Child(one.process.pid, one.name, one.age_s, one.cpu_s) for one in tree.children),
+        )
+
+    def elsewhere(self, run: RunRecord, outputs: Sequence[Output], since: Moment, mono: float) -> tuple[str, ...]:
+        """Files of the run's missing outputs' names, written since then in other places."""
+        if not self._searched or mono - self._searched >= SEARCH_S:
+            self._searched = mono
+            self._found = files.elsewhere((run.output, run.project), run.output, outputs, since.wall)
+        return self._found

@@ -1,0 +1,118 @@
+"""What was seen of an agent at one instant. `unknown` and None mean that a look failed, never that nothing is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call that the client has begun and not ended, since when on the monotonic clock."""
+
+    name: str
+    what: str
+    since: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.what}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A sub-agent that the client has started and that has not ended."""
+
+    type: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the client's own hooks say: none (not started), idle or working, and since when on the monotonic clock.
+
+    `receipts` are the ids of dogwatch's messages that the client has submitted, with the time. `call` is the latest
+    tool call and `repeats` how often it was made in a row, beginning at `repeats_since`. `stops` counts how often the
+    client wanted to stop since it last did something else. `failure` is the provider's error that ended the last turn,
+    `dialog` the question that waits for a person's answer, `compacted` when the context was last made shorter.
+    """
+
+    state: Literal["none", "idle", "working"] = "none"
+    since: float = 0.0
+    newest: float = 0.0
+    pid: int = 0
+    receipts: Mapping[str, float] = field(default_factory=dict)
+    tools: Mapping[str, ToolCall] = field(default_factory=dict)
+    subagents: Mapping[str, Subagent] = field(default_factory=dict)
+    call: str = ""
+    repeats: int = 0
+    repeats_since: float = 0.0
+    stops: int = 0
+    failure: str = ""
+    dialog: str = ""
+    dialog_since: float = 0.0
+    compacted: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process below the agent's own: a tool, or what a tool has left running."""
+
+    pid: int
+    name: str
+    age_s: float
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The agent's process and all below it. `cores` is the cpu time used since the look before, for each second; None
+    where there was none. `stopped` is whether the agent's own process was stopped by a signal."""
+
+    cores: float | None = None
+    rss_bytes: int = 0
+    stopped: bool = False
+    children: tuple[Child, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSight:
+    """An expected output as it lies there; `is_new` where it was written since the dispatch."""
+
+    path: str
+    size: int
+    changed: float
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """Everything that was seen of an agent.
+
+    `own_fault` is whether a death can be the agent's own failure: a reboot is nobody's. Without `hooks` the client
+    says nothing of its turns: whatever it does looks alike. `screen` has been what it is since `screen_since`, and the
+    whole incarnation is looked at since `watched_since`. `life` is the newest sign of life that is no progress, on the
+    monotonic clock: cpu time, a screen that changes, a process that comes or goes; 0 for none so far. `elsewhere` are
+    files with the name of a missing output that were written since the dispatch in other places.
+    """
+
+    process: Literal["alive", "dead", "unknown"] = "unknown"
+    session: Literal["alive", "dead", "gone", "unknown"] = "unknown"
+    own_fault: bool = True
+    hooks: bool = True
+    turn: Turn = Turn()
+    tree: Tree | None = None
+    screen: str = "unknown"
+    screen_since: float = 0.0
+    watched_since: float = 0.0
+    life: float = 0.0
+    composer: str | None = None
+    lines: tuple[str, ...] = ()
+    outputs: tuple[OutputSight, ...] = ()
+    outputs_fresh: bool = False
+    elsewhere: tuple[str, ...] = ()
+
+    @property
+    def outputs_changed(self) -> float:
+        """The wall time of the latest change of any output; 0 where there is none."""
+        return max((output.changed for output in self.outputs), default=0.0)

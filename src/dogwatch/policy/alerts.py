@@ -1,0 +1,74 @@
+"""What the watchdog tells of a stall: one body for the captain, for people and for programs, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
+from dogwatch.model.records import AgentRecord
+from dogwatch.model.sight import OutputSight, Sight
+from dogwatch.policy.diagnose import Diagnosis
+from dogwatch.policy.thresholds import tier
+from dogwatch.policy.waits import Wait
+
+COUNTED = frozenset({"silent_turn", "waiting", "deadlock", "wrong_path", "done_unreported", "looping"})
+"""Diagnoses under which the silence counts; under all others it stands still."""
+TIERS = ("", "TIER_1", "STALL_ALERT", "STALL_CRITICAL")
+
+
+def tier_of(found: Diagnosis, limits: Limits) -> int:
+    """How serious a silence is under this diagnosis."""
+    return tier(found.quiet_s, limits) if found.kind in COUNTED else 0
+
+
+def threshold_s(level: int, limits: Limits) -> float:
+    """The silence at which a tier begins; where there is none, that at which an agent is nudged."""
+    return (limits.nudge_s, limits.tier1_s, limits.tier2_s, limits.tier3_s)[level]
+
+
+def body(
+    agent: AgentRecord, found: Diagnosis, sight: Sight, chain: Sequence[Wait], level: int, limits: Limits, now: Moment
+) -> dict[str, Any]:
+    """The alert as it is kept and passed on."""
+    return {
+        "agent": agent.agent,
+        "incarnation": agent.incarnation,
+        "diagnosis": found.kind,
+        "confidence": found.confidence,
+        "tier": level,
+        "quiet_s": round(found.quiet_s, 3),
+        "threshold_s": threshold_s(level, limits),
+        "pane": sight.screen,
+        "output": [_partial(output, now) for output in sight.outputs],
+        "evidence": list(found.evidence),
+        "waits": [str(wait) for wait in chain],
+        "action": found.action,
+        "advice": found.advice,
+        "stall": found.stall,
+    }
+
+
+def words(alert: Mapping[str, Any]) -> list[str]:
+    """The alert as lines for people: agent, silence, pane, partial output, diagnosis, wait chain, recommendation."""
+    label = TIERS[int(alert.get("tier", 0))]
+    lines = [
+        f"{alert['agent']} (incarnation {alert['incarnation']})" + (f": {label}" if label else ""),
+        f"quiet for {alert['quiet_s']:.0f} s (threshold {alert.get('threshold_s', 0):g} s)",
+        f"pane: {alert.get('pane', 'unknown')}",
+        f"output: {'; '.join(alert.get('output') or ['none expected'])}",
+        f"diagnosis: {alert['diagnosis']} (confidence {alert.get('confidence', 0):.2f})",
+    ]
+    lines += [f"  {line}" for line in alert.get("evidence", ())]
+    if alert.get("waits"):
+        lines.append("waits: " + " → ".join(alert["waits"]))
+    lines.append(f"recommended: {alert.get('action') or 'WAIT'}: {alert.get('advice', '')}")
+    return lines
+
+
+def _partial(output: OutputSight, now: Moment) -> str:
+    if not output.changed:
+        return f"{output.path}: missing"
+    age = f"{max(0.0, now.wall - output.changed):.0f} s ago"
+    return f"{output.path}: {output.size} bytes, {age}" + ("" if output.is_new else ", older than the dispatch")

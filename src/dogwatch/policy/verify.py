@@ -1,0 +1,92 @@
+"""Whether an action has helped, and what else could have been done instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import DecisionRecord
+from dogwatch.model.sight import Sight
+from dogwatch.model.view import RunView
+
+LADDER = ("HOLD", "NUDGE", "PROBE", "INTERRUPT", "RESTART", "REPLACE", "ESCALATE")
+"""From the gentlest to the last resort; RESCUE comes before all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an action, and what shows it."""
+
+    outcome: str
+    seen: str
+
+
+def alternatives(action: str, diagnosis: str) -> tuple[str, ...]:
+    """What else could have been done, and why it was not."""
+    found = [f"RESCUE: not possible, outputs are missing ({diagnosis})"] if action != "RESCUE" else []
+    for other in LADDER:
+        if other == action:
+            found.append("anything harsher: not before this has been seen to fail")
+            break
+        found.append(f"{other}: {_WHY_NOT.get((other, diagnosis), _WHY_NOT_AT_ALL[other])}")
+    return tuple(found)
+
+
+_WHY_NOT_AT_ALL = {
+    "HOLD": "the provider is not what it waits for",
+    "NUDGE": "it is not at its prompt, or was nudged without effect",
+    "PROBE": "it shows signs of life, or is certainly dead",
+    "INTERRUPT": "there is no tool or loop to interrupt",
+    "RESTART": "its process is of use still",
+    "REPLACE": "it has not failed again after a restart",
+    "ESCALATE": "no person is needed for this",
+}
+_WHY_NOT = {
+    ("NUDGE", "exited"): "there is nobody to be nudged",
+    ("NUDGE", "session_dead"): "there is nobody to be nudged",
+    ("PROBE", "exited"): "its death is certain",
+    ("PROBE", "session_dead"): "its death is certain",
+    ("NUDGE", "awaiting_permission"): "keys would answer the dialog",
+    ("RESTART", "awaiting_permission"): "it would ask the same again",
+}
+
+
+def outcome(decision: DecisionRecord, view: RunView, sight: Sight | None, now: Moment) -> Outcome | None:
+    """What came of a decision, or None where that cannot be said yet."""
+    agent = view.agents.get(decision.agent)
+    if agent is None or agent.state == "ERROR":
+        return Outcome("not_recovered", "the agent was given up")
+    if decision.action == "RESCUE":
+        return _of_rescue(decision, view)
+    done = _effect(decision, agent.incarnation, sight)
+    if done:
+        return Outcome("recovered", done)
+    if agent.incarnation != decision.incarnation and decision.action != "RESTART":
+        return Outcome("not_recovered", f"incarnation {agent.incarnation} had to be started")
+    if now.is_before(decision.verify_by):
+        return None
+    if sight is None or sight.process == "unknown" or not sight.hooks:
+        return Outcome("unverified", "nothing could be seen of it")
+    return Outcome("not_recovered", "no effect was seen in time")
+
+
+def _effect(decision: DecisionRecord, incarnation: int, sight: Sight | None) -> str:
+    """What shows that it has helped; empty where nothing does."""
+    if sight is None or sight.process != "alive":
+        return ""
+    if decision.action == "RESTART":
+        if incarnation == decision.incarnation:
+            return ""
+        if not sight.hooks:
+            return f"process: incarnation {incarnation} lives"
+        return f"hooks: incarnation {incarnation} has started" if sight.turn.state != "none" else ""
+    if sight.turn.newest > decision.at.mono and incarnation == decision.incarnation:
+        return "hooks: it went on afterwards"
+    return ""
+
+
+def _of_rescue(decision: DecisionRecord, view: RunView) -> Outcome | None:
+    task = view.tasks.get(decision.subject)
+    if task is None or task.state in ("returned", "failed", "claimed"):
+        return Outcome("not_recovered", f"the outputs were not accepted: {task.note if task else ''}")
+    return Outcome("recovered", "files: the outputs were accepted") if task.state == "accepted" else None

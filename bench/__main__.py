@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import cli, ledger
+from bench import cli, ledger, sweep
 from bench.harness import Figure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "cli": cli.measure,
     "ledger": ledger.measure,
+    "sweep": sweep.measure,
 }
 
 

@@ -151,9 +151,8 @@ class VirtualAgent:
 
 
 def _usual(kind: str) -> str:
-    return {"dispatch": "work", "nudge": "work", "checkpoint": "approve", "offer": "claim", "mail": "read", "health_check": "beat"}[
-        kind
-    ]
+    deeds = {"dispatch": "work", "nudge": "work", "checkpoint": "approve", "offer": "claim", "mail": "read"}
+    return {**deeds, "health_check": "beat"}[kind]
 
 
 class Machine:
@@ -322,6 +321,9 @@ class VirtualEyes:
 
     def life(self, process: ProcessId) -> str:
         return "alive" if process in self._machine.alive else "dead"
+
+    def memory_left(self) -> float | None:
+        return 0.5
 
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         return {o.path: str(self._machine.files.get(f"{folder}/{o.path}", ("", b""))[0]) for o in outputs}

@@ -71,6 +71,9 @@ class Eyes:
     def watch_also(self, process: ProcessId) -> None:
         pass
 
+    def memory_left(self) -> float | None:
+        return None
+
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         return {output.path: "" for output in outputs}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dogwatch.model.spool import SpoolLine
 from dogwatch.model.sight import Turn
+from dogwatch.model.spool import SpoolLine
 from dogwatch.policy.turns import fold
 
 HOOKS = Path(__file__).parent.parent / "data" / "hooks"

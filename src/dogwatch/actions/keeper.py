@@ -9,12 +9,11 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from dogwatch.model.plan import NOTIFY_VARIABLE, TARGETS_VARIABLE
 from dogwatch.model.process import ProcessId
 from dogwatch.world.home import LEDGER_VARIABLE
 from dogwatch.world.processes import identify
 
-NOTIFY_VARIABLE = "DOGWATCH_NOTIFY"
-TARGETS_VARIABLE = "DOGWATCH_NOTIFY_TARGETS"
 TIMED_OUT = 124
 MISSING = 127
 _SECRET = (LEDGER_VARIABLE, NOTIFY_VARIABLE, TARGETS_VARIABLE)

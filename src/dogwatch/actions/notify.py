@@ -10,16 +10,14 @@ import contextlib
 import hashlib
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dogwatch.actions import keeper
-from dogwatch.actions.keeper import NOTIFY_VARIABLE, TARGETS_VARIABLE
 from dogwatch.model.plan import Notify
 from dogwatch.model.process import ProcessId
 from dogwatch.world.home import Home
@@ -37,19 +35,6 @@ class Way:
 
     name: str
     reason: str
-
-
-def chosen(notify: Notify, environment: Mapping[str, str]) -> Notify:
-    """The pipeline's ways, or where it names none, those of the machine."""
-    if notify.has_ways:
-        return notify
-    line = environment.get(NOTIFY_VARIABLE, "")
-    try:
-        command = tuple(shlex.split(line))
-    except ValueError:
-        # No command has such a name: each notice fails, and says so. An error here would stop what it is about.
-        command = (line,)
-    return replace(notify, targets=tuple(environment.get(TARGETS_VARIABLE, "").split()), command=command)
 
 
 def start(

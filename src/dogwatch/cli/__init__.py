@@ -14,6 +14,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("For operators", "stop everything on this machine; `up` goes on with it"),
     "status": ("For operators", "show runs, phases, agents and what they are doing"),
     "watch": ("For operators", "look at the agents in your own tmux, and touch nothing"),
+    "explain": ("For operators", "say in sentences what an agent is doing and why dogwatch did what it did"),
+    "waits": ("For operators", "show who waits for whom, down to the processes"),
     "events": ("For operators", "show what happened, or follow it"),
     "logs": ("For operators", "show the log of a crew member"),
     "attach": ("For operators", "look at an agent's terminal, or a crew member's live log"),

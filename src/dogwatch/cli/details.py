@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dogwatch.cli.sentences import sentence
-from dogwatch.cli.table import COLOURS, clean, columns, cut, duration, paint
+from dogwatch.cli.table import COLOURS, clean, columns, cut, duration, paint, size
 from dogwatch.ledger.api import Event
 from dogwatch.model.moment import Moment
 
@@ -39,6 +39,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     if progress["milestones_total"]:
         reached = f": {', '.join(progress['milestones'])}" if progress["milestones"] else ""
         yield "milestones", f"{len(progress['milestones'])} of {progress['milestones_total']}{reached}"
+    if run["held"]:
+        yield "held", run["held"]
     ended = f", ended {duration(run['ended_age_s'])} ago" if run["over"] else ""
     yield "time", f"{duration(run['age_s'])}{ended}"
     for name in ("cause", "sha256", "spec", "project", "output"):
@@ -47,7 +49,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
-    yield ("AGENT", "STATE", "FOR", "TASK", "NAME", "PID", "RESTARTS", "NUDGES", "CAUSE"), _agents(run)
+    heading = "AGENT STATE DOING FOR TASK HEALTH MEMORY NAME PID RESTARTS NUDGES CAUSE"
+    yield tuple(heading.split()), _agents(run)
     yield (
         ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
         [
@@ -88,8 +91,11 @@ def _agents(run: Run) -> list[Row]:
         (
             agent["agent"],
             agent["state"],
-            duration(agent["age_s"]),
+            _doing(agent["diagnosis"]),
+            duration(agent["diagnosis"]["age_s"] if agent["diagnosis"] else agent["age_s"]),
             agent["task"] or "-",
+            agent["health"],
+            size(agent["diagnosis"]["rss_bytes"]) if agent["diagnosis"] else "-",
             f"{agent['name']} #{agent['incarnation']}",
             str(agent["pid"] or "-"),
             str(agent["restarts"]),
@@ -98,6 +104,14 @@ def _agents(run: Run) -> list[Row]:
         )
         for agent in run["agents"]
     ]
+
+
+def _doing(diagnosis: dict[str, Any] | None) -> str:
+    """The diagnosis in a few words, with whom or what the agent waits for."""
+    if diagnosis is None:
+        return "-"
+    waits = f" ({diagnosis['waits_for']})" if diagnosis["waits_for"] else ""
+    return str(diagnosis["kind"]).replace("_", " ") + waits
 
 
 def _verdicts(verdicts: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from dogwatch.actions.notify import chosen, send_now
+    from dogwatch.actions.notify import send_now
     from dogwatch.model.plan import Notify
 
     notify = Notify()
@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
         from dogwatch.spec import load
 
         notify = load(arguments.spec).notify
-    ways = chosen(notify, os.environ)
+    ways = notify.or_those_of(os.environ)
     if not ways.has_ways:
         hint = "name `targets` or a `command` in the pipeline file's `notify:`, or set DOGWATCH_NOTIFY"
         raise DogwatchError("no way to notify anybody is configured", hint=hint)
@@ -51,8 +51,8 @@ def crew_has_others(home: Home) -> bool:
     """Whether a living dispatcher has other ways in its environment than this command: its captains have them too."""
     if not home.has_ledger:
         return False
-    from dogwatch.actions.keeper import NOTIFY_VARIABLE, TARGETS_VARIABLE
     from dogwatch.ledger.records import load
+    from dogwatch.model.plan import NOTIFY_VARIABLE, TARGETS_VARIABLE
     from dogwatch.model.records import CrewRecord
     from dogwatch.world.processes import boot_id, environment, life
 

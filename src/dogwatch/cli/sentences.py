@@ -80,6 +80,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "action_taken": lambda f: f"{f['action']} for {f.agent}: it was {_words(f['diagnosis'])}",
     "action_verified": lambda f: f"{f['action']} for {f.agent}: {_words(f['outcome'])}{f.tail('seen', ', ')}",
     "fleet_held": lambda f: f"nothing is done for now{f.tail('why')}",
+    "self_check_failed": lambda f: f"self-check {f['check']} failed{f.tail('detail')}",
     "run_quiet": lambda f: f"the run has made no progress for {f.time('quiet_s')}",
     "agent_nudged": lambda f: f"{f.agent} sat at its prompt with {f['subject'] or 'work'} open: nudged ({f['nudges']})",
     "task_dispatched": lambda f: f"{f['task']} was given to {f.agent} (attempt {f['attempt']})",

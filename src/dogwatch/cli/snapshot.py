@@ -6,8 +6,14 @@
      "runs":       [{"run", "spec", "project", "output", "state", "over", "cleared", "cause", "sha256",
                      "phase", "phase_number", "phases", "age_s", "ended_age_s",
                      "progress":    {"accepted", "tasks", "milestones", "milestones_total"},
+                     "held":        why nothing is done for now, or "",
+                     "watch_age_s": how old the watchdog's view is, or null,
+                     "waits":       [{"waiter", "target", "what", "age_s"}],
                      "agents":      [{"agent", "role", "state", "incarnation", "name", "session", "pid",
-                                      "task", "age_s", "restarts", "nudges", "cause"}],
+                                      "task", "age_s", "restarts", "nudges", "cause",
+                                      "health", "stall_count", "replacement_count", "heartbeat_age_s",
+                                      "diagnosis": {"kind", "age_s", "confidence", "evidence", "quiet_s", "tier",
+                                                    "action", "advice", "screen", "waits_for", "rss_bytes"} or null}],
                      "tasks":       [{"task", "phase", "state", "agent", "attempt", "attempts_max", "risk",
                                       "age_s", "expect_s", "rescued", "note"}],
                      "checkpoints": [{"checkpoint", "phase", "state", "round", "verdicts"}],
@@ -73,6 +79,8 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
     order = {dispatch["name"]: n for n, dispatch in enumerate(d for p in phases for d in p.get("dispatches", ()))}
     tasks = sorted((d.body for d in reader.scan(f"task/{run}/")), key=lambda t: order.get(t["dispatch"], 0))
     checkpoints = [d.body for d in reader.scan(f"checkpoint/{run}/")]
+    watched = None if body.get("cleared") else reader.get(f"watch/{run}")
+    watch: Body = watched.body if watched else {}
     crew = () if body.get("cleared") else reader.scan(f"crew/{run}/")
     return {
         "run": run,
@@ -90,7 +98,10 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
         "age_s": _age(until, body["created"]),
         "ended_age_s": _age(now, body.get("ended")),
         "progress": _progress(reader, run, plan, tasks),
-        "agents": _agents(reader, run, plan, tasks, checkpoints, until),
+        "held": watch.get("held", ""),
+        "watch_age_s": _age(now, watch.get("at")),
+        "waits": [dict(wait) for wait in watch.get("waits", ())],
+        "agents": _agents(reader, run, plan, tasks, checkpoints, watch.get("agents", {}), until),
         "tasks": [_task(task, until) for task in tasks],
         "checkpoints": [_checkpoint(checkpoint) for checkpoint in checkpoints],
         "gates": [_gate(d.body) for d in reader.scan(f"gate/{run}/")],
@@ -115,7 +126,7 @@ def _progress(reader: Reader, run: str, plan: Body, tasks: list[Body]) -> dict[s
 
 
 def _agents(
-    reader: Reader, run: str, plan: Body, tasks: list[Body], checkpoints: list[Body], until: Moment
+    reader: Reader, run: str, plan: Body, tasks: list[Body], checkpoints: list[Body], watch: Body, until: Moment
 ) -> list[dict[str, Any]]:
     """The agents in the order of the pipeline file, each with what it owes now."""
     found = {d.body["agent"]: d.body for d in reader.scan(f"agent/{run}/")}
@@ -128,10 +139,12 @@ def _agents(
         changes.setdefault(reviewer, []).append(at)
     order = {role["name"]: number for number, role in enumerate(plan["roles"])}
     agents = sorted(found.values(), key=lambda a: (order.get(a["role"], len(order)), len(a["agent"]), a["agent"]))
-    return [_agent(agent, owed.get(agent["agent"], ""), changes[agent["agent"]], until) for agent in agents]
+    return [
+        _agent(one, owed.get(one["agent"], ""), changes[one["agent"]], watch.get(one["agent"]), until) for one in agents
+    ]
 
 
-def _agent(body: Body, task: str, changes: list[Body | None], until: Moment) -> dict[str, Any]:
+def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None, until: Moment) -> dict[str, Any]:
     """`age_s` counts from the latest thing that changed what the agent is doing."""
     name = body["agent"]
     ages = (_age(until, change) for change in (body.get("intended"), body.get("confirmed"), *changes))
@@ -149,7 +162,19 @@ def _agent(body: Body, task: str, changes: list[Body | None], until: Moment) -> 
         "restarts": len(body.get("restarts", ())),
         "nudges": body.get("nudges", 0),
         "cause": body.get("cause", ""),
+        "health": body.get("health", "healthy"),
+        "stall_count": body.get("stall_count", 0),
+        "replacement_count": body.get("replacement_count", 0),
+        "heartbeat_age_s": _age(until, body.get("last_heartbeat")),
+        "diagnosis": _diagnosis(seen, until) if seen else None,
     }
+
+
+def _diagnosis(seen: Body, until: Moment) -> dict[str, Any]:
+    """What the watchdog makes of the agent."""
+    names = ("kind", "confidence", "quiet_s", "tier", "action", "advice", "screen", "waits_for", "rss_bytes")
+    told = {name: seen.get(name) for name in names}
+    return {**told, "age_s": _age(until, seen.get("since")), "evidence": list(seen.get("evidence", ()))}
 
 
 def _asked(reader: Reader, run: str, checkpoints: list[Body]) -> dict[str, tuple[str, Body]]:

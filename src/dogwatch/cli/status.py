@@ -14,9 +14,12 @@ from typing import Any
 from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.snapshot import ENDED_SHOWN_MAX, take
 from dogwatch.cli.table import columns, duration, note, number, wants_colour, width_of
-from dogwatch.errors import NotFoundError
+from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.ledger.api import Reader, Store
+from dogwatch.ledger.records import load
+from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
+from dogwatch.model.records import ChecksRecord
 from dogwatch.world.clock import SystemClock
 
 EXAMPLE = "dogwatch status overnight-1"
@@ -27,6 +30,7 @@ ALL = 1_000_000
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default="", metavar="RUN", help="an exact name; without it, all runs")
     parser.add_argument("--json", action="store_true", help="print one JSON document (docs/reference/json.md)")
+    parser.add_argument("--checks", action="store_true", help="the captain's self-checks of RUN")
     parser.add_argument("--watch", action="store_true", help="a live table until Ctrl-C")
     parser.add_argument("--all", action="store_true", help=f"all ended runs, not only the last {ENDED_SHOWN_MAX}")
 
@@ -41,6 +45,8 @@ def execute(arguments: argparse.Namespace) -> int:
     snapshot = ledger.read(lambda r: take(r, names, now, ALL if arguments.all else ENDED_SHOWN_MAX))
     if names and not snapshot["runs"]:
         raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
+    if arguments.checks:
+        return _show_checks(ledger, arguments.run, now, arguments.json)
     if arguments.watch and not arguments.json and _watch(ledger, names):
         return 0
     if arguments.json:
@@ -52,6 +58,28 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_summary(snapshot)))
     return 0
+
+
+def _show_checks(ledger: Store, run: str, now: Moment, as_json: bool) -> int:
+    """The fourteen checks as a table; exit code 1 where one has failed."""
+    if not run:
+        raise UsageError("--checks is about one run", hint="dogwatch status RUN --checks")
+    record = ledger.read(lambda r: load(r, ChecksRecord, f"checks/{run}"))
+    results = record.results if record is not None else ()
+    if as_json:
+        age_s = round(now.since(record.at), 3) if record is not None else None
+        print_json({"run": run, "age_s": age_s, "checks": [encode(one) for one in results]})
+    elif record is None:
+        print(f"the captain of {run} has not checked itself yet")
+    else:
+        rows = [
+            (str(one.number), one.name, one.result, duration(now.since(one.since or record.at)), one.detail or one.what)
+            for one in results
+        ]
+        heading = ("#", "CHECK", "RESULT", "FOR", "DETAIL, OR WHAT IT CATCHES")
+        print("\n".join(columns(heading, rows, colour=wants_colour(sys.stdout), width=width_of(sys.stdout))))
+        print(f"checked {duration(now.since(record.at))} ago")
+    return 1 if any(one.result == "failed" for one in results) else 0
 
 
 def _watch(ledger: Store, names: list[str] | None) -> bool:

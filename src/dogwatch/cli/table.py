@@ -88,6 +88,13 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400}d {whole % 86400 // 3600:02d}h"
 
 
+def size(count: int | None) -> str:
+    """Bytes for people: 0 and None are not known."""
+    if not count:
+        return "-"
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
 def number(count: int, word: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -16,6 +16,7 @@ from dogwatch.crew.posting import post
 from dogwatch.crew.queues import alerts_queue, orders_queue
 from dogwatch.crew.requests import answer
 from dogwatch.crew.routing import carry_out, end_run
+from dogwatch.crew.selfchecking import check
 from dogwatch.crew.verifying import look_for_progress, verify
 from dogwatch.crew.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
@@ -77,6 +78,7 @@ class Captain:
         watched = self._keep_crew(helm, helm.view())
         self._settle(helm)
         verify(helm, helm.view())
+        check(helm, helm.view())
         if look_for_progress(helm, helm.view()):
             return 0.0
         more = self._route(helm, watched)

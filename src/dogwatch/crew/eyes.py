@@ -16,7 +16,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import RunView
-from dogwatch.world import census, files, processes, tmux
+from dogwatch.world import census, files, memory, processes, tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.probe import ProbeFailedError
@@ -153,6 +153,10 @@ class MachineEyes:
                 os.pwrite(fd, f"{self.boot} {self._clock.now().mono:020.6f}\n".encode(), 0)
             finally:
                 os.close(fd)
+
+    def memory_left(self) -> float | None:
+        seen = memory.memory()
+        return seen.left_bytes / seen.size_bytes if seen.left_bytes is not None and seen.size_bytes else None
 
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         return files.marker(folder, outputs)

@@ -19,9 +19,10 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.records import AgentRecord, DecisionRecord, MessageRecord
 from dogwatch.model.view import Duty, RunView
-from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.diagnose import Diagnosis
+from dogwatch.policy.judge import judge
 from dogwatch.policy.verify import alternatives
-from dogwatch.policy.waits import ring, waits
+from dogwatch.policy.waits import waits
 
 BACKOFF_S_MAX = 60.0
 LOOK_AGAIN_S = 5.0
@@ -65,9 +66,7 @@ def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) 
         if sight.screen == item.body.get("pane"):
             sight = replace(sight, screen_since=min(sight.screen_since, item.pushed.mono - limits.dialog_s))
         sight = replace(sight, watched_since=min(sight.watched_since, before))
-    found_waits = waits(view, sights, now)
-    awaited = [wait.target for wait in found_waits if wait.waiter == name and wait.what.startswith("mail ")]
-    found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, ring(name, found_waits))
+    found = judge(view, name, sight, waits(view, sights, now), now)
     return None if found.kind == "unknown" and sight.hooks else found
 
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dogwatch.actions.notify import chosen
 from dogwatch.crew.helm import Helm
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load, load_all, save
@@ -93,7 +92,7 @@ def send_notices(helm: Helm, view: RunView) -> None:
 
 
 def _ways(plan: Plan) -> Notify:
-    return chosen(plan.notify, os.environ)
+    return plan.notify.or_those_of(os.environ)
 
 
 def _settle(helm: Helm, view: RunView, item: Item, record: NoticeRecord) -> bool:

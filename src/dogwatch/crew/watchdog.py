@@ -14,13 +14,14 @@ from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
-from dogwatch.model.sight import Sight
+from dogwatch.model.sight import Sight, Wait
 from dogwatch.model.view import RunView
 from dogwatch.policy import alerts
-from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.doubt import Doubt
+from dogwatch.policy.judge import judge
 from dogwatch.policy.thresholds import overdue
-from dogwatch.policy.waits import Wait, chain, ring, waits
+from dogwatch.policy.waits import chain, waits
 
 REWRITE_S = 60.0
 """How old the record of what was seen may become while nothing changes but numbers."""
@@ -58,7 +59,7 @@ class Watchdog:
         sights = world.eyes.look(view, names, screens=True)
         held = self._doubt.about(sights, view.plan.limits, now)
         found_waits = waits(view, sights, now)
-        found = {name: self._diagnosed(view, sights[name], name, found_waits, now) for name in names}
+        found = {name: judge(view, name, sights[name], found_waits, now) for name in names}
         self._remember(ledger, found, sights, found_waits, view, held, now)
         if held:
             self._tell_doubt(ledger, held)
@@ -72,11 +73,6 @@ class Watchdog:
             elif level:
                 self._tell(ledger, agent, told, f"{diagnosis.stall}:{level}")
             self._tell_overdue(ledger, view, agent, diagnosis, told, now)
-
-    def _diagnosed(self, view: RunView, sight: Sight, name: str, found: tuple[Wait, ...], now: Moment) -> Diagnosis:
-        awaited = [wait.target for wait in found if wait.waiter == name and wait.what.startswith("mail ")]
-        duty, limits = view.duty_of(name), view.limits_of(name)
-        return diagnose(view.agents[name], duty, sight, limits, now, awaited, ring(name, found))
 
     def _remember(
         self,
@@ -109,9 +105,8 @@ class Watchdog:
                 waits_for=diagnosis.waits_for,
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
             )
-        lines = tuple(str(wait) for wait in found_waits)
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
-        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, waits=lines, held=held)
+        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, waits=found_waits, held=held)
         old_record = self._seen
         if old_record is not None and _gist(old_record) == _gist(record) and now.since(old_record.at) < REWRITE_S:
             return
@@ -190,4 +185,4 @@ class Watchdog:
 def _gist(record: WatchRecord) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
     agents = {name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0) for name, one in record.agents.items()}
-    return agents, record.held, tuple(line.rpartition(",")[0] for line in record.waits)
+    return agents, record.held, [(wait.waiter, wait.target, wait.what) for wait in record.waits]

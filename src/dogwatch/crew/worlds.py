@@ -38,6 +38,9 @@ class Eyes(CrewEyes, Protocol):
     def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
         """What is seen of the agents now; with `screens`, what stands on them too."""
 
+    def memory_left(self) -> float | None:
+        """The share of the machine's memory that is left; None where no sensor says."""
+
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         """What the outputs look like now."""
 

@@ -27,6 +27,7 @@ EVENTS: dict[str, str] = {
     "action_taken": "The captain decided on an action; `evidence` and `alternatives` say why this one.",
     "action_verified": "The effect of an action was looked for: recovered, not_recovered or unverified.",
     "fleet_held": "What was seen cannot be trusted (most agents dead at once, a clock that jumped): nothing is done.",
+    "self_check_failed": "One of the captain's self-checks failed that had not failed before.",
     "run_quiet": "The run has made no progress for a long time; a person is called, and it will be ended.",
     "agent_nudged": "The agent sat at its prompt with open work and is asked to go on.",
     "task_dispatched": "A task was sent to an agent, with its marker.",

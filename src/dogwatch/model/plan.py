@@ -6,8 +6,9 @@ does not change a run that goes on.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 Risk = Literal["normal", "high", "critical"]
@@ -161,6 +162,11 @@ class Limits:
     deadline_s: float = 86400.0
 
 
+NOTIFY_VARIABLE = "DOGWATCH_NOTIFY"
+TARGETS_VARIABLE = "DOGWATCH_NOTIFY_TARGETS"
+"""The machine's own ways, for pipelines that name none. They may hold secrets: no agent and no gate is given them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
     """How a person is told of what needs one, and of which kinds of it. Targets may hold secrets."""
@@ -174,6 +180,18 @@ class Notify:
     def has_ways(self) -> bool:
         """Whether there is anything to tell a person by."""
         return bool(self.targets or self.targets_file or self.command)
+
+    def or_those_of(self, environment: Mapping[str, str]) -> Notify:
+        """These ways, or where there are none, those of the machine."""
+        if self.has_ways:
+            return self
+        line = environment.get(NOTIFY_VARIABLE, "")
+        try:
+            command = tuple(shlex.split(line))
+        except ValueError:
+            # No program has such a name: each notice fails, and says so. An error would stop what the notice is about.
+            command = (line,)
+        return replace(self, targets=tuple(environment.get(TARGETS_VARIABLE, "").split()), command=command)
 
 
 _OF_THE_RUN = ("sweep_s", "hold_s", "mass_hold_s", "run_quiet_s", "run_grace_s", "deadline_s")

@@ -12,6 +12,7 @@ from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TA
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
+from dogwatch.model.sight import Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,9 +278,34 @@ class WatchRecord:
     at: Moment
     written: float = 0.0
     agents: Mapping[str, AgentWatch] = field(default_factory=dict)
-    waits: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
     held: str = ""
 
     @property
     def key(self) -> str:
         return f"watch/{self.run}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """One of the captain's self-checks: ok, failed, unknown or not applicable, and since when."""
+
+    number: int
+    name: str
+    what: str
+    result: str
+    detail: str = ""
+    since: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksRecord:
+    """The captain's latest round of self-checks."""
+
+    run: str
+    at: Moment
+    results: tuple[CheckResult, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"checks/{self.run}"

@@ -116,3 +116,16 @@ class Sight:
     def outputs_changed(self) -> float:
         """The wall time of the latest change of any output; 0 where there is none."""
         return max((output.changed for output in self.outputs), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`waiter` waits for `target`, because of `what`, for so many seconds."""
+
+    waiter: str
+    target: str
+    what: str
+    age_s: float
+
+    def __str__(self) -> str:
+        return f"{self.waiter} waits for {self.target} ({self.what}), {self.age_s:.0f} s"

@@ -8,12 +8,11 @@ from typing import Any
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import OutputSight, Sight
+from dogwatch.model.sight import OutputSight, Sight, Wait
 from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.thresholds import tier
-from dogwatch.policy.waits import Wait
 
-COUNTED = frozenset({"silent_turn", "waiting", "deadlock", "wrong_path", "done_unreported", "looping"})
+COUNTED = frozenset({"silent_turn", "stalled", "waiting", "deadlock", "wrong_path", "done_unreported", "looping"})
 """Diagnoses under which the silence counts; under all others it stands still."""
 TIERS = ("", "TIER_1", "STALL_ALERT", "STALL_CRITICAL")
 

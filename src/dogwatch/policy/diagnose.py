@@ -23,6 +23,7 @@ Kind = Literal[
     "working",
     "long_tool",
     "silent_turn",
+    "stalled",
     "looping",
     "stop_loop",
     "provider_wait",
@@ -218,10 +219,10 @@ def _working(case: Case) -> Diagnosis:
     if quiet_s < limits.nudge_s or _is_alive(case):
         proof = f"hooks: a turn is open for {case.age(turn.since):.0f} s" + (f", in {tool}" if tool else "")
         return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(proof,))
-    return _silent(case, quiet_s)
+    return _stalled(case, quiet_s)
 
 
-def _silent(case: Case, quiet_s: float) -> Diagnosis:
+def _stalled(case: Case, quiet_s: float) -> Diagnosis:
     """A turn is open, and nothing at all comes from it: no hook, no cpu, no child, a screen that stands still."""
     tree = case.sight.tree
     state = "its process is stopped by a signal" if tree and tree.stopped else "no cpu, no tool"
@@ -229,7 +230,7 @@ def _silent(case: Case, quiet_s: float) -> Diagnosis:
     limit_s = claim_s(case.duty.risk if case.duty else "normal", case.limits)
     is_due = quiet_s >= limit_s
     return Diagnosis(
-        kind="silent_turn",
+        kind="stalled",
         evidence=evidence,
         quiet_s=quiet_s,
         action="PROBE" if is_due else "",
@@ -294,7 +295,7 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             kind="provider_wait",
             quiet_s=quiet_s,
             evidence=(f"hooks: the provider ended the turn ({turn.failure})", idle),
-            action="HOLD",
+            action="HOLD" if quiet_s < limits.hold_s else "NUDGE",
             advice=f"wait {limits.hold_s:g} s, then ask it to go on",
             stall=f"{stall}:failure",
             waits_for="its provider",

@@ -7,24 +7,10 @@ waits for nobody, whatever it has asked others for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.sight import Sight
+from dogwatch.model.sight import Sight, Wait
 from dogwatch.model.view import RunView
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """`waiter` waits for `target`, because of `what`, for so many seconds."""
-
-    waiter: str
-    target: str
-    what: str
-    age_s: float
-
-    def __str__(self) -> str:
-        return f"{self.waiter} waits for {self.target} ({self.what}), {self.age_s:.0f} s"
 
 
 def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> tuple[Wait, ...]:

@@ -77,8 +77,9 @@ def sweep(socket: str, pane_ids: Sequence[str] = ()) -> tuple[tuple[Pane, ...], 
     lines = done.stdout.decode(errors="replace").split("\n")
     if lines == [""] and is_gone(done.stderr):
         return (), {}
-    if lines[-2:] != [mark, ""]:
-        raise ProbeFailedError(f"tmux broke off: {done.stderr.decode(errors='replace').strip()}")
+    explained = done.returncode == 0 or all(map(is_gone, done.stderr.splitlines()))
+    if lines[-2:] != [mark, ""] or not explained:
+        raise ProbeFailedError(f"tmux did not answer in full: {done.stderr.decode(errors='replace').strip()}")
     return sorted_out(lines[:-2], mark, wanted)
 
 

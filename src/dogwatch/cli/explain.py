@@ -1,0 +1,140 @@
+"""Say in sentences what an agent is doing, and why dogwatch did what it did.
+
+RUN/AGENT tells what is seen of the agent now and each decision about it. RUN tells the same of all its agents. ALERT,
+as `dogwatch events` and notifications show it, tells of that alert alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dogwatch.cli.framework import open_ledger, print_json, the_home
+from dogwatch.cli.table import clean, duration, paint, wants_colour
+from dogwatch.errors import NotFoundError
+from dogwatch.ledger.api import Event, Reader
+from dogwatch.ledger.records import load, load_all
+from dogwatch.model.codec import encode
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import OPEN_DECISION, AgentRecord, AgentWatch, DecisionRecord, WatchRecord
+from dogwatch.policy.alerts import words
+from dogwatch.world.clock import SystemClock
+
+EXAMPLE = "dogwatch explain overnight-1/writer"
+ALERTS_MAX = 1000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", metavar="RUN[/AGENT]|ALERT", help="a run, an agent of it, or an alert's name")
+    parser.add_argument("--last", type=int, default=5, metavar="N", help="how many decisions of each agent (default 5)")
+    parser.add_argument("--json", action="store_true", help="print the records (docs/reference/json.md)")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    ledger = open_ledger(the_home())
+    now = SystemClock().now()
+    run, _, agent = arguments.what.partition("/")
+    found = ledger.read(lambda reader: _agents(reader, run, agent))
+    if found:
+        told = ledger.read(lambda reader: [_story(reader, one, arguments.last) for one in found])
+        if arguments.json:
+            print_json([_plain(*story) for story in told])
+        else:
+            print("\n\n".join("\n".join(_sentences(*story, now)) for story in told))
+        return 0
+    alerts = ledger.read(lambda reader: _alerts(reader, arguments.what))
+    if not alerts:
+        raise NotFoundError(
+            f"there is no run, agent or alert {arguments.what!r}", hint="dogwatch status and dogwatch events name them"
+        )
+    if arguments.json:
+        print_json([dict(alert.body) for alert in alerts])
+    else:
+        stories = ledger.read(lambda reader: [_alert(_decisions_of(reader, event), event) for event in alerts])
+        print("\n\n".join("\n".join(lines) for lines in stories))
+    return 0
+
+
+Story = tuple[AgentRecord, AgentWatch | None, Sequence[DecisionRecord]]
+
+
+def _agents(reader: Reader, run: str, agent: str) -> list[AgentRecord]:
+    if not run or reader.get(f"run/{run}") is None:
+        return []
+    if agent:
+        one = load(reader, AgentRecord, f"agent/{run}/{agent}")
+        return [one] if one is not None else []
+    return load_all(reader, AgentRecord, f"agent/{run}/")
+
+
+def _story(reader: Reader, agent: AgentRecord, last: int) -> Story:
+    seen = load(reader, WatchRecord, f"watch/{agent.run}")
+    decisions = [one for one in _decisions(reader, agent.run) if one.agent == agent.agent]
+    return agent, seen.agents.get(agent.agent) if seen is not None else None, decisions[max(0, len(decisions) - last) :]
+
+
+def _decisions(reader: Reader, run: str) -> list[DecisionRecord]:
+    found = [one for kind in ("decision", OPEN_DECISION) for one in load_all(reader, DecisionRecord, f"{kind}/{run}/")]
+    return sorted(found, key=lambda one: one.at.wall)
+
+
+def _alerts(reader: Reader, name: str) -> list[Event]:
+    found = reader.recent(ALERTS_MAX, kinds=["alert_raised"])
+    return [event for event in found if name in (event.body.get("alert"), f"{event.run}/{event.body.get('alert')}")]
+
+
+def _decisions_of(reader: Reader, event: Event) -> list[DecisionRecord]:
+    return [one for one in _decisions(reader, event.run) if one.alert == event.body.get("alert")]
+
+
+def _sentences(
+    agent: AgentRecord, seen: AgentWatch | None, decisions: Sequence[DecisionRecord], now: Moment
+) -> list[str]:
+    title = paint(f"{agent.run}/{agent.agent}", "bold", colour=wants_colour(sys.stdout))
+    lines = [f"{title} is {agent.state} as incarnation {agent.incarnation}; its health is {agent.health}."]
+    if agent.cause:
+        lines.append(f"It was given up: {clean(agent.cause)}.")
+    elif seen is not None:
+        lines.append(
+            f"For {duration(now.since(seen.since))} it has been {seen.kind.replace('_', ' ')}"
+            f" (confidence {seen.confidence:.2f}), because:"
+        )
+        lines += [f"  - {clean(line)}" for line in seen.evidence]
+        lines.append(f"What should be done: {seen.action + ': ' if seen.action else ''}{clean(seen.advice)}.")
+    if not decisions:
+        lines.append("Nothing was ever decided about it.")
+    for decision in decisions:
+        lines += _told(decision)
+    return lines
+
+
+def _told(decision: DecisionRecord) -> Iterator[str]:
+    at = time.strftime("%H:%M:%S", time.localtime(decision.at.wall))
+    what = f"{decision.action} for incarnation {decision.incarnation}"
+    yield f"At {at}: {what}, because it was {decision.diagnosis.replace('_', ' ')}:"
+    yield from (f"  - {clean(line)}" for line in decision.evidence)
+    if decision.alternatives:
+        yield "  Not chosen:"
+        yield from (f"  - {clean(line)}" for line in decision.alternatives)
+    outcome = f"{decision.outcome.replace('_', ' ')} ({clean(decision.seen)})" if decision.outcome else "not known yet"
+    yield f"  Outcome: {outcome}."
+
+
+def _alert(decisions: Sequence[DecisionRecord], event: Event) -> Iterator[str]:
+    yield paint(f"{event.run}: alert {event.body['alert']}", "bold", colour=wants_colour(sys.stdout))
+    yield from (f"  {clean(line)}" for line in words(event.body))
+    if not decisions:
+        yield "  Nothing was done about it."
+    for decision in decisions:
+        yield from (f"  {line}" for line in _told(decision))
+
+
+def _plain(agent: AgentRecord, seen: AgentWatch | None, decisions: Sequence[DecisionRecord]) -> dict[str, Any]:
+    return {
+        "agent": encode(agent),
+        "watch": encode(seen) if seen is not None else None,
+        "decisions": [encode(one) for one in decisions],
+    }

@@ -1,0 +1,96 @@
+"""Claude Code: how it is recognised, and the patterns of its screen (seen with 2.1.325)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from dogwatch.harness import Screen, State
+
+# A rule may carry the session's name near its end.
+_RULE = re.compile(r"─{8,}(?: .* ─+)?$")
+_PROMPT = re.compile(r"[❯>](?:\s|$)")
+_STATUS = re.compile(r"[·✢✳✶✻✽*] ")
+_RETRY = re.compile(r"[·✢✳✶✻✽*] .*(?:Retrying in \d+\s?s · attempt \d+/\d+|Waiting for API response · will retry in)")
+_BUSY = re.compile(r"[·✢✳✶✻✽*] (?:[^…]+…|Waiting for \d+ background agent)")
+_INTERRUPT = re.compile(r"\besc to interrupt\b")
+_ERROR = re.compile(r"● API Error\b")
+_CHOICE = re.compile(r"\s*❯ \S")
+_PERMISSION = re.compile(r"\s*(?:Do you want to|Would you like to) (?!use this API key)")
+_PLACEHOLDER = re.compile(r"Press up to edit queued messages$|Try \"")
+# A shell's prompt, perhaps over the rest of a rule that a killed client has left behind.
+_SHELL = re.compile(r"(?![─❯●>])\S[^─❯●]*[$#%] ?─*$")
+_RESUME = re.compile(r"claude --resume \S+$")
+
+
+class Claude:
+    """Claude Code."""
+
+    name = "claude"
+    programs = ("claude", "@anthropic-ai/claude-code")
+
+    def read(self, lines: Sequence[str], title: str = "") -> Screen:
+        """Only the box of the composer, or of a dialog, and the status line above it count: the rest is history."""
+        shown = _trimmed(lines)
+        rules = [number for number, line in enumerate(shown) if _RULE.match(line)]
+        below = shown[rules[-1] + 1 :] if rules else shown
+        if any(_SHELL.match(line) for line in below[-1:] + [line for line in below if line.endswith("─")]):
+            return Screen("shell", None)
+        if not rules:
+            return Screen("unknown", None)
+        if len(rules) > 1 and _PROMPT.match(shown[rules[-2] + 1]):
+            if any(line[:1].strip() for line in below):
+                return Screen("unknown", None)  # text at the margin below the composer is not the client's own
+            above = shown[: rules[-2]]
+            return Screen(_state(above, below), _composer(shown[rules[-2] + 1 : rules[-1]]))
+        if any(_CHOICE.match(line) for line in below):
+            return Screen("permission" if any(_PERMISSION.match(line) for line in below) else "dialog", None)
+        return Screen("unknown", None)
+
+    def question(self, lines: Sequence[str]) -> str:
+        """What the open dialog asks, in a few words: a tool with its first line, or the question itself."""
+        shown = _trimmed(lines)
+        rules = [number for number, line in enumerate(shown) if _RULE.match(line)]
+        dialog = [line.strip() for line in shown[rules[-1] + 1 :] if line.strip()] if rules else []
+        dashed = [number for number, line in enumerate(dialog) if set(line) == {"╌"}]
+        if dialog and dialog[0] == "Bash command" and len(dashed) > 1:
+            return f"Bash {dialog[dashed[0] + 1]}"
+        if len(dashed) > 1:
+            return " ".join(line for line in dialog[: dashed[0]] if not line.startswith("Tip:"))
+        return next((line for line in dialog if "?" in line), dialog[0] if dialog else "")
+
+    def remains(self, lines: Sequence[str]) -> Literal["", "ended", "killed"]:
+        """What it has left on the screen of a pane where it no longer runs."""
+        shown = [line for line in _trimmed(lines) if line]
+        if any(_RESUME.match(line) for line in shown[-2:]):
+            return "ended"
+        last = shown[-8:]
+        return "killed" if any(_RULE.match(one) and two.startswith("❯") for one, two in pairwise(last)) else ""
+
+
+def _state(above: Sequence[str], footer: Sequence[str]) -> State:
+    margin = [line for line in above if line[:1].strip()]
+    status = margin.pop() if margin else ""
+    if _RETRY.match(status):
+        return "retry"
+    if _BUSY.match(status) or any(_INTERRUPT.search(line) for line in footer):
+        return "busy"
+    if _STATUS.match(status):
+        status = margin.pop() if margin else ""  # "Baked for 3s" stays; what it stands below is the last answer
+    return "error" if _ERROR.match(status) else "idle"
+
+
+def _composer(lines: Sequence[str]) -> str:
+    """The text without its mark and indentation; empty where only a hint of the client's stands there."""
+    text = "\n".join(line[2:] for line in lines)
+    return "" if _PLACEHOLDER.match(text) else text
+
+
+def _trimmed(lines: Sequence[str]) -> list[str]:
+    """Without the blanks at the ends of lines, also the hard one behind the prompt, and without empty last lines."""
+    shown = [line.rstrip() for line in lines]
+    while shown and not shown[-1]:
+        shown.pop()
+    return shown

@@ -1,0 +1,181 @@
+"""Each diagnosis from the facts that make it, and the neighbour that it must not be taken for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord
+from dogwatch.model.sight import Child, Sight, Subagent, ToolCall, Tree, Turn
+from dogwatch.model.view import Duty
+from dogwatch.policy.diagnose import Diagnosis, diagnose
+
+NOW = Moment("boot", 10_000.0, 50_000.0)
+LIMITS = Limits()
+AGENT = AgentRecord(
+    run="r-1", agent="writer", role="writer", incarnation=1, process=ProcessId("boot", 42, 7), confirmed=NOW.plus(-9000)
+)
+DUTY = Duty("task", "draft", NOW.plus(-8000), "normal", 1800.0)
+
+
+def ago(seconds: float) -> float:
+    return NOW.mono - seconds
+
+
+def turn(state: str, quiet_s: float, **changes: Any) -> Turn:
+    return replace(Turn(state, ago(3000), ago(quiet_s), 42), **changes)  # type: ignore[arg-type]
+
+
+def working(quiet_s: float, *, life_s: float | None = None, children: tuple[Child, ...] = (), **changes: Any) -> Sight:
+    """An open turn whose last hook was so long ago."""
+    more = {name: changes.pop(name) for name in list(changes) if name in Sight.__dataclass_fields__}
+    return Sight(
+        **{
+            "process": "alive",
+            "session": "alive",
+            "screen": "busy",
+            "turn": turn("working", quiet_s, **changes),
+            "tree": Tree(cores=0.0, children=children),
+            "watched_since": 1.0,
+            "life": ago(life_s) if life_s is not None else 0.0,
+            **more,
+        }
+    )
+
+
+def idle(quiet_s: float, **changes: Any) -> Sight:
+    more = {name: changes.pop(name) for name in list(changes) if name in Sight.__dataclass_fields__}
+    sight = {"process": "alive", "session": "alive", "screen": "idle", "watched_since": 1.0, "composer": ""}
+    return Sight(**{**sight, "turn": turn("idle", quiet_s, **changes), **more})
+
+
+def found(sight: Sight, duty: Duty | None = DUTY, limits: Limits = LIMITS, **more: Any) -> Diagnosis:
+    return diagnose(AGENT, duty, sight, limits, NOW, **more)
+
+
+def tool(age_s: float) -> dict[str, ToolCall]:
+    return {"t1": ToolCall("Bash", "make all", ago(age_s))}
+
+
+def test_a_tool_whose_process_lives_is_waited_for_however_long_it_takes() -> None:
+    child = Child(99, "make", 2399.0, 0.0)
+    result = found(working(2400, tools=tool(2400), children=(child,)))
+    assert (result.kind, result.action, result.waits_for) == ("long_tool", "", "make (pid 99)")
+    assert "make (pid 99) for 2399 s" in result.evidence[1]
+    assert result.advice == "wait: the tool lives"
+
+
+def test_only_the_spec_permits_to_interrupt_a_tool() -> None:
+    sight = working(2400, tools=tool(2400), children=(Child(99, "make", 2399.0, 0.0),))
+    assert found(sight, limits=replace(LIMITS, tool_max_s=2300)).action == "INTERRUPT"
+    assert found(sight, limits=replace(LIMITS, tool_max_s=2500)).action == ""
+
+
+def test_what_an_earlier_call_has_left_running_does_not_speak_for_this_one() -> None:
+    server = Child(88, "node", 5000.0, 3.0)
+    result = found(working(400, tools=tool(400), children=(server,)))
+    assert (result.kind, result.action) == ("stalled", "PROBE")
+
+
+def test_silent_reasoning_is_work_as_long_as_the_client_lives() -> None:
+    assert found(working(5000, life_s=2)).kind == "working"
+    assert found(working(5000, life_s=2)).action == ""
+
+
+@pytest.mark.parametrize(("risk", "claim_s"), [("normal", 300), ("high", 600), ("critical", 900)])
+def test_a_turn_from_which_nothing_comes_is_asked_for_a_sign_of_life_when_its_claim_runs_out(
+    risk: str, claim_s: float
+) -> None:
+    duty = replace(DUTY, risk=risk)
+    assert found(working(claim_s - 1), duty).action == ""
+    result = found(working(claim_s + 1), duty)
+    assert (result.kind, result.action) == ("stalled", "PROBE")
+
+
+def test_a_stopped_process_is_no_sign_of_life_whatever_its_screen_did_last() -> None:
+    sight = replace(working(400, life_s=350), tree=Tree(stopped=True, children=(Child(9, "sh", 1.0, 0.0),)))
+    result = found(sight)
+    assert (result.kind, result.action) == ("stalled", "PROBE")
+    assert "process: its process is stopped by a signal" in result.evidence
+
+
+def test_the_same_call_again_and_again_without_output_is_a_loop() -> None:
+    call: dict[str, Any] = {"call": 'Bash {"command": "make check"}', "repeats": 20, "repeats_since": ago(60)}
+    result = found(working(1, life_s=0, **call))
+    assert (result.kind, result.action) == ("looping", "ESCALATE")
+    assert 'Bash {"command": "make check"}' in result.evidence[0]
+    assert found(working(1, life_s=0, **{**call, "repeats": 19})).kind == "working"
+
+
+def test_a_permission_dialog_calls_a_person_and_says_what_about() -> None:
+    sight = working(50, screen="permission", screen_since=ago(5), dialog="Bash make deploy", dialog_since=ago(50))
+    result = found(sight)
+    assert (result.kind, result.action, result.waits_for) == ("awaiting_permission", "ESCALATE", "a person")
+    assert "Bash make deploy" in result.advice
+    assert found(replace(sight, screen_since=ago(1))).action == "", "it must have stood there for a moment"
+    assert found(replace(sight, screen="busy")).kind != "awaiting_permission", "it was answered"
+
+
+def test_a_client_that_tries_again_by_itself_is_left_to_it() -> None:
+    result = found(working(900, screen="retry", life_s=0))
+    assert (result.kind, result.action) == ("provider_wait", "HOLD")
+
+
+def test_a_turn_that_the_provider_ended_is_held_first_and_then_asked_to_go_on() -> None:
+    held = found(idle(10, failure="overloaded"))
+    assert (held.kind, held.action) == ("provider_wait", "HOLD")
+    after = found(idle(100, failure="overloaded"))
+    assert (after.kind, after.action) == ("provider_wait", "NUDGE")
+    assert found(idle(10, failure="overloaded"), None).kind == "idle", "it owes nothing"
+
+
+def test_a_startup_dialog_calls_a_person_with_its_text() -> None:
+    lines = ("Do you trust the files in this folder?", "1. No, exit", "2. Yes")
+    fresh = Turn()
+    sight = Sight(process="alive", session="alive", screen="dialog", screen_since=ago(5), lines=lines, turn=fresh)
+    result = found(sight)
+    assert (result.kind, result.action) == ("startup_dialog", "ESCALATE")
+    assert set(lines) <= set(result.evidence)
+
+
+def test_stopping_again_and_again_is_a_loop_only_while_it_goes_on() -> None:
+    assert found(idle(1, stops=3)).kind == "stop_loop"
+    assert found(idle(1, stops=3)).action == "INTERRUPT"
+    assert found(idle(1, stops=2)).kind == "idle"
+    assert found(idle(60, stops=9)).kind == "silent_turn"
+
+
+def test_a_running_sub_agent_is_waited_for_until_its_time_is_over() -> None:
+    running = {"a1": Subagent("researcher", ago(600))}
+    result = found(idle(500, subagents=running))
+    assert (result.kind, result.action, result.waits_for) == ("waiting", "", "sub-agent researcher")
+    late = {"a1": Subagent("researcher", ago(1900))}
+    for sight in (idle(500, subagents=late), working(500, life_s=1, subagents=late)):
+        result = found(sight)
+        assert (result.kind, result.action) == ("subagent_overdue", "NUDGE")
+
+
+def test_an_output_in_the_wrong_place_is_named() -> None:
+    result = found(idle(100, elsewhere=("/p/wrong/draft.md",)))
+    assert (result.kind, result.action) == ("wrong_path", "NUDGE")
+    assert "files: found at /p/wrong/draft.md" in result.evidence
+
+
+def test_who_waits_for_an_answer_is_not_silent_and_a_ring_is_a_deadlock() -> None:
+    result = found(idle(100), awaited=["judge"])
+    assert (result.kind, result.action, result.waits_for) == ("waiting", "", "judge")
+    result = found(idle(100), awaited=["judge"], ring=("writer", "judge"))
+    assert (result.kind, result.action, result.waits_for) == ("deadlock", "NUDGE", "judge")
+    assert "writer waits for judge waits for writer" in result.evidence[1]
+
+
+@pytest.mark.parametrize("duty", [None, Duty("task", "draft", None)])
+@pytest.mark.parametrize("quiet_s", [1, 1e3, 1e7])
+def test_idle_with_nothing_to_do_is_healthy_for_ever(duty: Duty | None, quiet_s: float) -> None:
+    result = found(idle(quiet_s), duty)
+    assert (result.kind, result.action) == ("idle", "")

@@ -1,0 +1,55 @@
+"""The wait-for graph: edges, chains down to the process, rings, and which wait of a ring is broken."""
+
+from __future__ import annotations
+
+from dogwatch.cli.waits import rings, tree
+from dogwatch.model.sight import Wait
+from dogwatch.policy.waits import chain, ring, youngest
+
+WAITS = (
+    Wait("review", "writer", "task draft", 1500.0),
+    Wait("writer", "data", "mail m1", 1400.0),
+    Wait("data", "sub-agent q3", "its result", 1320.0),
+    Wait("writer", "make (pid 7)", "Bash make", 10.0),
+)
+RING = (Wait("a", "b", "mail m1", 90.0), Wait("b", "c", "mail m2", 40.0), Wait("c", "a", "mail m3", 60.0))
+
+
+def test_a_chain_goes_down_along_the_oldest_waits() -> None:
+    assert [wait.target for wait in chain("review", WAITS)] == ["writer", "data", "sub-agent q3"]
+    assert chain("nobody", WAITS) == ()
+    assert str(WAITS[1]) == "writer waits for data (mail m1), 1400 s"
+
+
+def test_a_ring_is_found_from_each_of_its_members_and_gone_round_once() -> None:
+    assert ring("a", RING) == ("a", "b", "c")
+    assert ring("b", RING) == ("b", "c", "a")
+    assert len(chain("a", RING)) == 3
+    assert ring("review", WAITS) == ()
+
+
+def test_who_only_waits_for_a_member_of_a_ring_is_not_in_it() -> None:
+    assert ring("d", (*RING, Wait("d", "a", "mail m4", 5.0))) == ()
+
+
+def test_the_youngest_wait_is_broken() -> None:
+    assert youngest(("a", "b", "c"), RING) == "b"
+    assert youngest(("c", "a", "b"), RING) == "b"
+
+
+def test_the_tree_shows_each_wait_below_whom_it_holds_up() -> None:
+    assert list(tree(WAITS)) == [
+        "review",
+        "  waits 25m 00s for writer: task draft",
+        "    waits 23m 20s for data: mail m1",
+        "      waits 22m 00s for sub-agent q3: its result",
+        "    waits 10s for make (pid 7): Bash make",
+    ]
+
+
+def test_a_ring_has_an_end_on_the_screen_and_is_named_once() -> None:
+    assert rings(RING) == [("a", "b", "c")]
+    lines = list(tree(RING))
+    assert lines[0] == "a"
+    assert lines[-1].strip() == "… (as above)"
+    assert len(lines) == 5

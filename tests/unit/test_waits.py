@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dogwatch.cli.waits import rings, tree
+from dogwatch.cli.waits import tree
 from dogwatch.model.sight import Wait
-from dogwatch.policy.waits import chain, ring, youngest
+from dogwatch.policy.waits import WaitGraph
 
 WAITS = (
     Wait("review", "writer", "task draft", 1500.0),
@@ -16,25 +16,25 @@ RING = (Wait("a", "b", "mail m1", 90.0), Wait("b", "c", "mail m2", 40.0), Wait("
 
 
 def test_a_chain_goes_down_along_the_oldest_waits() -> None:
-    assert [wait.target for wait in chain("review", WAITS)] == ["writer", "data", "sub-agent q3"]
-    assert chain("nobody", WAITS) == ()
+    assert [wait.target for wait in WaitGraph(WAITS).chain("review")] == ["writer", "data", "sub-agent q3"]
+    assert WaitGraph(WAITS).chain("nobody") == ()
     assert str(WAITS[1]) == "writer waits for data (mail m1), 1400 s"
 
 
 def test_a_ring_is_found_from_each_of_its_members_and_gone_round_once() -> None:
-    assert ring("a", RING) == ("a", "b", "c")
-    assert ring("b", RING) == ("b", "c", "a")
-    assert len(chain("a", RING)) == 3
-    assert ring("review", WAITS) == ()
+    assert WaitGraph(RING).ring("a") == ("a", "b", "c")
+    assert WaitGraph(RING).ring("b") == ("b", "c", "a")
+    assert len(WaitGraph(RING).chain("a")) == 3
+    assert WaitGraph(WAITS).ring("review") == ()
 
 
 def test_who_only_waits_for_a_member_of_a_ring_is_not_in_it() -> None:
-    assert ring("d", (*RING, Wait("d", "a", "mail m4", 5.0))) == ()
+    assert WaitGraph((*RING, Wait("d", "a", "mail m4", 5.0))).ring("d") == ()
 
 
 def test_the_youngest_wait_is_broken() -> None:
-    assert youngest(("a", "b", "c"), RING) == "b"
-    assert youngest(("c", "a", "b"), RING) == "b"
+    assert WaitGraph(RING).youngest(("a", "b", "c")) == "b"
+    assert WaitGraph(RING).youngest(("c", "a", "b")) == "b"
 
 
 def test_the_tree_shows_each_wait_below_whom_it_holds_up() -> None:
@@ -48,7 +48,7 @@ def test_the_tree_shows_each_wait_below_whom_it_holds_up() -> None:
 
 
 def test_a_ring_has_an_end_on_the_screen_and_is_named_once() -> None:
-    assert rings(RING) == [("a", "b", "c")]
+    assert WaitGraph(RING).rings() == [("a", "b", "c")]
     lines = list(tree(RING))
     assert lines[0] == "a"
     assert lines[-1].strip() == "… (as above)"

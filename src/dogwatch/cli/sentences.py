@@ -82,6 +82,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "fleet_held": lambda f: f"nothing is done for now{f.tail('why')}",
     "self_check_failed": lambda f: f"self-check {f['check']} failed{f.tail('detail')}",
     "run_quiet": lambda f: f"the run has made no progress for {f.time('quiet_s')}",
+    "context_compacted": lambda f: f"{f.agent} made its context shorter",
     "agent_nudged": lambda f: f"{f.agent} sat at its prompt with {f['subject'] or 'work'} open: nudged ({f['nudges']})",
     "task_dispatched": lambda f: f"{f['task']} was given to {f.agent} (attempt {f['attempt']})",
     "task_offered": lambda f: f"{f['task']} was offered to {f.agent}",

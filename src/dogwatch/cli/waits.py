@@ -18,7 +18,7 @@ from dogwatch.ledger.records import load
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import WatchRecord
 from dogwatch.model.sight import Wait
-from dogwatch.policy.waits import ring
+from dogwatch.policy.waits import WaitGraph
 from dogwatch.world.clock import SystemClock
 
 EXAMPLE = "dogwatch waits overnight-1"
@@ -46,16 +46,6 @@ def execute(arguments: argparse.Namespace) -> int:
     for name, record in records.items():
         print("\n".join(_shown(name, record, now)))
     return 0
-
-
-def rings(waits: Sequence[Wait]) -> list[tuple[str, ...]]:
-    """Each ring of agents that wait for one another, once."""
-    found: dict[frozenset[str], tuple[str, ...]] = {}
-    for wait in waits:
-        members = ring(wait.waiter, waits)
-        if members:
-            found.setdefault(frozenset(members), members)
-    return list(found.values())
 
 
 def tree(waits: Sequence[Wait]) -> Iterator[str]:
@@ -93,7 +83,7 @@ def _shown(name: str, record: WatchRecord | None, now: Moment) -> list[str]:
         return [f"{title}: its watchdog has not looked yet"]
     waits = _by_now(record, now)
     lines = [f"{title}, as seen {duration(now.since(record.at))} ago"]
-    for members in rings(waits):
+    for members in WaitGraph(waits).rings():
         words = " waits for ".join((*members, members[0]))
         lines.append("  " + paint(f"deadlock: {words}", "red", colour=colour))
     lines += [cut(f"  {clean(line)}", width) for line in tree(waits)] or ["  nobody waits for anybody"]
@@ -104,4 +94,9 @@ def _plain(name: str, record: WatchRecord | None, now: Moment) -> Mapping[str, A
     waits = _by_now(record, now)
     told = [{"waiter": w.waiter, "target": w.target, "what": w.what, "age_s": round(w.age_s, 3)} for w in waits]
     age_s = round(now.since(record.at), 3) if record is not None else None
-    return {"run": name, "age_s": age_s, "waits": told, "rings": [list(members) for members in rings(waits)]}
+    return {
+        "run": name,
+        "age_s": age_s,
+        "waits": told,
+        "rings": [list(members) for members in WaitGraph(waits).rings()],
+    }

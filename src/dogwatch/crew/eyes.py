@@ -71,7 +71,7 @@ class MachineEyes:
         captures: Mapping[str, tuple[str, ...]],
         living: census.Census | None,
     ) -> Sight:
-        role = view.plan.role_of(agent.agent)
+        role = view.role_of(agent.agent)
         pane = panes.get(agent.pane) if panes is not None else None
         lines = captures.get(pane.id, ()) if pane else ()
         screen, composer = "unknown", None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, expire, send
-from dogwatch.crew.tasks import ask_reviewer
+from dogwatch.crew.tasks import ask_reviewer, dispatch_text
 from dogwatch.ledger.api import Item, Reader, Tx
 from dogwatch.ledger.records import change, load_all, save
 from dogwatch.model import brief
@@ -130,6 +130,9 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
     why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock") else ""
     if found.kind == "subagent_overdue":
         why = f"{found.evidence[0]}. Start it again, or write down that it was skipped and why."
+    task = view.tasks.get(duty.subject) if duty.kind == "task" else None
+    if task is not None and any("context was made shorter" in line for line in found.evidence):
+        why = f"Your context was made shorter. This was your task:\n{dispatch_text(view, task, agent)}"
     send(tx, agent, "nudge", duty.subject, brief.nudge(duty.kind, duty.subject, why), key=item.id)
     change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=a.nudges + 1))
     told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": agent.nudges + 1}

@@ -11,7 +11,7 @@ from dogwatch.crew.helm import Helm, put_away, send
 from dogwatch.crew.tasks import assign, dispatch_text, outputs_for, return_or_fail
 from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UsageError
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import load, load_run, save
+from dogwatch.ledger.records import change, load, load_run, save
 from dogwatch.model.lifecycle import MESSAGE, TASK
 from dogwatch.model.names import NAME
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, Verdict
@@ -136,6 +136,7 @@ def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
     ):
         raise UsageError("progress_percent is a number from 0 to 100")
     held = view.task_of(agent.agent)
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, last_heartbeat=tx.now))
     event = {"task": held.task if held else "", "progress_percent": progress}
     tx.append("heartbeat_received", event, _op(body), run=agent.run, agent=agent.agent)
     return {}

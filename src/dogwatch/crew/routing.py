@@ -244,7 +244,8 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
 
     def fn(tx: Tx) -> bool:
         record = view.checkpoints[plan.name]
-        save(tx, replace(record, state=CHECKPOINT.step(record.state, decision.state), notes=decision.notes))
+        closed = replace(record, state=CHECKPOINT.step(record.state, decision.state), notes=decision.notes)
+        save(tx, replace(closed, closed=tx.now))
         if decision.state == "revised":
             _return_work(tx, view, plan, decision.notes)
         for name in plan.reviewers:

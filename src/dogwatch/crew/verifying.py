@@ -53,7 +53,8 @@ def _tend(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """Two stages: who was asked and gave no sign of life has stalled; who stays so is unresponsive."""
     limits = view.limits_of(agent.agent)
     if agent.probed is not None:
-        if max(sight.turn.newest, sight.life) > agent.probed.mono:
+        beaten = agent.last_heartbeat is not None and agent.last_heartbeat.mono > agent.probed.mono
+        if beaten or max(sight.turn.newest, sight.life) > agent.probed.mono:
             helm.record(lambda tx: _recovered(tx, agent))
         elif helm.now.since(agent.probed) >= limits.probe_s and sight.process == "alive":
             helm.record(lambda tx: _stalled(tx, view, agent, sight))

@@ -14,14 +14,14 @@ from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
-from dogwatch.model.sight import Sight, Wait
+from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy import alerts
 from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.doubt import Doubt
 from dogwatch.policy.judge import judge
 from dogwatch.policy.thresholds import overdue
-from dogwatch.policy.waits import chain, waits
+from dogwatch.policy.waits import WaitGraph, waits
 
 REWRITE_S = 60.0
 """How old the record of what was seen may become while nothing changes but numbers."""
@@ -58,28 +58,58 @@ class Watchdog:
         """All agents at one go: what was seen, what it means, and what must be said of it."""
         sights = world.eyes.look(view, names, screens=True)
         held = self._doubt.about(sights, view.plan.limits, now)
-        found_waits = waits(view, sights, now)
-        found = {name: judge(view, name, sights[name], found_waits, now) for name in names}
-        self._remember(ledger, found, sights, found_waits, view, held, now)
+        graph = waits(view, sights, now)
+        found = {name: judge(view, name, sights[name], graph, now) for name in names}
+        self._remember(ledger, found, sights, graph, view, held, now)
         if held:
             self._tell_doubt(ledger, held)
             return
         for name, diagnosis in found.items():
-            agent, limits = view.agents[name], view.limits_of(name)
-            level = alerts.tier_of(diagnosis, limits)
-            told = alerts.body(agent, diagnosis, sights[name], chain(name, found_waits), level, limits, now)
-            if diagnosis.action and not agent.was_alerted(diagnosis.stall, now):
-                self._alert(ledger, agent, told)
-            elif level:
-                self._tell(ledger, agent, told, f"{diagnosis.stall}:{level}")
-            self._tell_overdue(ledger, view, agent, diagnosis, told, now)
+            self._report(ledger, view, sights[name], diagnosis, graph, view.agents[name], now)
+
+    def _report(
+        self,
+        ledger: Store,
+        view: RunView,
+        sight: Sight,
+        found: Diagnosis,
+        graph: WaitGraph,
+        agent: AgentRecord,
+        now: Moment,
+    ) -> None:
+        """What must be said of an agent: what asks for an action, a silence that is serious, work that is late."""
+        limits = view.limits_of(agent.agent)
+        level = alerts.tier_of(found, limits)
+        late = self._late(view, agent.agent, now)
+        self._tell_compaction(ledger, agent, sight.turn.compacted)
+        if not (found.action or level or late):
+            return
+        told = alerts.body(agent, found, sight, graph.chain(agent.agent), level, limits, now)
+        if found.action and not agent.was_alerted(found.stall, now):
+            self._alert(ledger, agent, told)
+        elif level:
+            self._tell(ledger, agent, told, f"{found.stall}:{level}")
+        for line, occasion in late:
+            advice = found.advice if found.action else f"wait: it is {found.kind}"
+            body = {**told, "tier": max(2, level), "evidence": [line, *told["evidence"]], "advice": advice}
+            self._tell(ledger, agent, body, f"#{agent.incarnation}:{occasion}")
+
+    def _late(self, view: RunView, agent: str, now: Moment) -> list[tuple[str, str]]:
+        """A dispatch that takes much longer than expected is spoken of, whatever its holder is doing."""
+        task = view.task_of(agent)
+        if task is None or task.dispatched is None:
+            return []
+        late_s = now.since(task.dispatched)
+        times = overdue(late_s, task.expect_s)
+        line = f"ledger: {task.task} was sent {late_s:.0f} s ago, {task.expect_s:g} s were expected"
+        return [(line, f"overdue:{task.task}:{task.sends}:{times}")] if times else []
 
     def _remember(
         self,
         ledger: Store,
         found: Mapping[str, Diagnosis],
         sights: Mapping[str, Sight],
-        found_waits: tuple[Wait, ...],
+        graph: WaitGraph,
         view: RunView,
         held: str,
         now: Moment,
@@ -106,7 +136,7 @@ class Watchdog:
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
-        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, waits=found_waits, held=held)
+        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, waits=graph.waits, held=held)
         old_record = self._seen
         if old_record is not None and _gist(old_record) == _gist(record) and now.since(old_record.at) < REWRITE_S:
             return
@@ -144,21 +174,12 @@ class Watchdog:
             self._log(told)
         self._told.add(item_id)
 
-    def _tell_overdue(
-        self, ledger: Store, view: RunView, agent: AgentRecord, found: Diagnosis, told: Mapping[str, Any], now: Moment
-    ) -> None:
-        """A dispatch that takes much longer than expected is spoken of, whatever its holder is doing."""
-        task = view.task_of(agent.agent)
-        if task is None or task.dispatched is None:
-            return
-        late_s = now.since(task.dispatched)
-        times = overdue(late_s, task.expect_s)
-        if times:
-            late = f"ledger: {task.task} was sent {late_s:.0f} s ago, {task.expect_s:g} s were expected"
-            advice = found.advice if found.action else f"wait: it is {found.kind}"
-            body = {**told, "tier": max(2, int(told["tier"])), "evidence": [late, *told["evidence"]], "advice": advice}
-            occasion = f"#{agent.incarnation}:overdue:{task.task}:{task.sends}:{times}"
-            self._tell(ledger, agent, body, occasion)
+    def _tell_compaction(self, ledger: Store, agent: AgentRecord, compacted: float) -> None:
+        op_id = f"compacted:{agent.key}:{agent.incarnation}:{compacted:.3f}"
+        if compacted and op_id not in self._told:
+            self._told.add(op_id)
+            body = {"incarnation": agent.incarnation}
+            ledger.run(lambda tx: tx.append("context_compacted", body, op_id, run=self.run, agent=agent.agent))
 
     def _tell_doubt(self, ledger: Store, held: str) -> None:
         """All agents at once: one alert for all of them."""

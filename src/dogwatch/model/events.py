@@ -29,6 +29,7 @@ EVENTS: dict[str, str] = {
     "fleet_held": "What was seen cannot be trusted (most agents dead at once, a clock that jumped): nothing is done.",
     "self_check_failed": "One of the captain's self-checks failed that had not failed before.",
     "run_quiet": "The run has made no progress for a long time; a person is called, and it will be ended.",
+    "context_compacted": "The agent's client made its context shorter in the middle of its work.",
     "agent_nudged": "The agent sat at its prompt with open work and is asked to go on.",
     "task_dispatched": "A task was sent to an agent, with its marker.",
     "task_offered": "A task was offered to an agent; whichever claims it first has it.",

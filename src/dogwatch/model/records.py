@@ -147,6 +147,7 @@ class CheckpointRecord:
     round: int = 0
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     notes: str = ""
+    closed: Moment | None = None
 
     @property
     def key(self) -> str:

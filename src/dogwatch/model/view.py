@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Limits, Phase, Plan
+from dogwatch.model.plan import Limits, Phase, Plan, Role
 from dogwatch.model.records import (
     AgentRecord,
     CheckpointRecord,
@@ -28,6 +28,8 @@ class Duty:
     delivered: Moment | None
     risk: str = "normal"
     expect_s: float = 0.0
+    approved: str = ""
+    """The checkpoint whose approval this task has waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class RunView:
     messages: Mapping[str, MessageRecord] = field(default_factory=dict)
     gates: Mapping[tuple[int, str], GateRecord] = field(default_factory=dict)
     crew: Mapping[str, CrewRecord] = field(default_factory=dict)
+    _index: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was looked up once: a sweep asks for every agent, and a search for each would take the square of it."""
 
     @property
     def phase(self) -> Phase | None:
@@ -68,11 +72,32 @@ class RunView:
 
     def task_of(self, agent: str) -> TaskRecord | None:
         """The task that `agent` holds and has not yet reported, or None."""
-        return next((t for t in self.tasks.values() if t.agent == agent and t.state == "claimed"), None)
+        held: dict[str, TaskRecord] | None = self._index.get("tasks")
+        if held is None:
+            claimed = [task for task in self.tasks.values() if task.state == "claimed"]
+            held = self._index["tasks"] = {task.agent: task for task in reversed(claimed)}
+        return held.get(agent)
+
+    def messages_to(self, agent: str) -> Sequence[MessageRecord]:
+        """All open messages to the current incarnation of `agent`, oldest first."""
+        sorted_out: dict[str, list[MessageRecord]] | None = self._index.get("messages")
+        if sorted_out is None:
+            sorted_out = self._index["messages"] = {}
+            for message in sorted(self.messages.values(), key=lambda m: (m.queued.wall, m.id)):
+                sorted_out.setdefault(message.to, []).append(message)
+        incarnation = self.agents[agent].incarnation
+        return [message for message in sorted_out.get(agent, ()) if message.incarnation == incarnation]
+
+    def role_of(self, agent: str) -> Role | None:
+        """The role that `agent` holds, or None where the plan has no such agent."""
+        roles: dict[str, Role] | None = self._index.get("roles")
+        if roles is None:
+            roles = self._index["roles"] = {name: role for role in self.plan.roles for name in role.agents()}
+        return roles.get(agent)
 
     def limits_of(self, agent: str) -> Limits:
         """The limits that hold for the agent now: those of what it does, of its role, of the pipeline."""
-        role, task = self.plan.role_of(agent), self.task_of(agent)
+        role, task = self.role_of(agent), self.task_of(agent)
         own = dict(role.limits) if role is not None else {}
         if task is not None:
             own |= next((d.limits for d in self.plan.phases[task.phase].dispatches if d.name == task.dispatch), {})
@@ -82,10 +107,8 @@ class RunView:
         """What `agent` owes now, or None where it may be idle for ever."""
         task = self.task_of(agent)
         if task is not None:
-            return Duty("task", task.task, task.delivered, task.risk, task.expect_s)
-        incarnation = self.agents[agent].incarnation
-        mine = (m for m in self.messages.values() if m.to == agent and m.incarnation == incarnation)
-        for message in sorted(mine, key=lambda m: (m.queued.wall, m.id), reverse=True):
+            return Duty("task", task.task, task.delivered, task.risk, task.expect_s, self._approval_before(task))
+        for message in reversed(self.messages_to(agent)):
             if message.kind == "checkpoint":
                 record = self.checkpoints[message.subject]
                 if record.state == "asked" and not record.has_voted(agent):
@@ -96,10 +119,15 @@ class RunView:
                 return Duty("mail", message.id, message.delivered)
         return None
 
+    def _approval_before(self, task: TaskRecord) -> str:
+        """The latest checkpoint that was approved before the task was sent."""
+        sent = task.dispatched
+        approved = [c for c in self.checkpoints.values() if c.state == "approved" and c.closed is not None]
+        before = [c for c in approved if sent is not None and c.closed is not None and c.closed.wall <= sent.wall]
+        return max(before, key=lambda c: c.closed.wall if c.closed else 0.0).checkpoint if before else ""
+
     def waiting_messages(self, agent: str) -> tuple[MessageRecord, ...]:
         """What is queued for the current incarnation of `agent`, oldest first; before it, what is being typed: that
         must be brought to its end, also where the agent has read it in the meantime."""
-        incarnation = self.agents[agent].incarnation
-        mine = (m for m in self.messages.values() if m.to == agent and m.incarnation == incarnation)
-        waiting = (m for m in mine if m.step or m.state == "queued")
-        return tuple(sorted(waiting, key=lambda m: (not m.step, m.queued.wall, m.id)))
+        waiting = [message for message in self.messages_to(agent) if message.step or message.state == "queued"]
+        return tuple(sorted(waiting, key=lambda message: not message.step))

@@ -12,7 +12,9 @@ from dogwatch.model.sight import OutputSight, Sight, Wait
 from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.thresholds import tier
 
-COUNTED = frozenset({"silent_turn", "stalled", "waiting", "deadlock", "wrong_path", "done_unreported", "looping"})
+COUNTED = frozenset(
+    {"silent_turn", "checkpoint_deadlock", "stalled", "waiting", "deadlock", "wrong_path", "done_unreported", "looping"}
+)
 """Diagnoses under which the silence counts; under all others it stands still."""
 TIERS = ("", "TIER_1", "STALL_ALERT", "STALL_CRITICAL")
 

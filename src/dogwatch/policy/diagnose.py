@@ -29,6 +29,7 @@ Kind = Literal[
     "provider_wait",
     "awaiting_permission",
     "context_exhausted",
+    "checkpoint_deadlock",
     "subagent_overdue",
     "waiting",
     "deadlock",
@@ -325,14 +326,35 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             advice="tell it where the output belongs",
             stall=f"{stall}:path",
         )
+    if duty.approved and case.now.since(duty.delivered) >= limits.checkpoint_s and not any_new(sight):
+        approval = f"ledger: {duty.approved} was approved, and nothing of {duty.subject} is written since"
+        return Diagnosis(
+            kind="checkpoint_deadlock",
+            quiet_s=quiet_s,
+            evidence=(idle, approval),
+            action="NUDGE",
+            advice=f"{case.agent.agent} should have acted: ask it to go on",
+            stall=f"{stall}:approved",
+        )
+    compacted = ("hooks: its context was made shorter since it got the task",) if is_compacted(duty, sight) else ()
     return Diagnosis(
         kind="silent_turn",
         quiet_s=quiet_s,
-        evidence=(idle,),
+        evidence=(idle, *compacted),
         action="NUDGE",
-        advice="ask it to go on",
+        advice="give it its task again" if compacted else "ask it to go on",
         stall=stall,
     )
+
+
+def is_compacted(duty: Duty, sight: Sight) -> bool:
+    """Whether the agent may have forgotten what it was told."""
+    return duty.delivered is not None and sight.turn.compacted > duty.delivered.mono
+
+
+def any_new(sight: Sight) -> bool:
+    """Whether any expected output was written since the dispatch."""
+    return any(output.is_new for output in sight.outputs)
 
 
 def _subagent_overdue(case: Case, kind: str, since: float) -> Diagnosis:

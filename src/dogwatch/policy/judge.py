@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.sight import Sight, Wait
+from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose
-from dogwatch.policy.waits import ring, youngest
+from dogwatch.policy.waits import WaitGraph
 
 
-def judge(view: RunView, name: str, sight: Sight, waits: Sequence[Wait], now: Moment) -> Diagnosis:
+def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment) -> Diagnosis:
     """What the agent is doing. Of those that wait for one another in a ring, only the youngest wait is broken."""
-    awaited = [wait.target for wait in waits if wait.waiter == name and wait.what.startswith("mail ")]
-    members = ring(name, waits)
+    awaited = [wait.target for wait in graph.of(name) if wait.what.startswith("mail ")]
+    members = graph.ring(name) if awaited else ()
     agent, duty = view.agents[name], view.duty_of(name)
     found = diagnose(agent, duty, sight, view.limits_of(name), now, awaited, members)
-    if found.kind != "deadlock" or (chosen := youngest(members, waits)) == name:
+    if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found
     return replace(found, action="", advice=f"wait: {chosen}, whose wait is the youngest, is asked to go on")

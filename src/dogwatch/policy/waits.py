@@ -6,19 +6,62 @@ waits for nobody, whatever it has asked others for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.sight import Sight, Wait
 from dogwatch.model.view import RunView
 
 
-def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> tuple[Wait, ...]:
-    """All waits of the run, the oldest first."""
+class WaitGraph:
+    """All waits of a run, the oldest first."""
+
+    def __init__(self, found: Iterable[Wait]) -> None:
+        self.waits = tuple(sorted(found, key=lambda wait: -wait.age_s))
+        self._of: dict[str, list[Wait]] = {}
+        for wait in self.waits:
+            self._of.setdefault(wait.waiter, []).append(wait)
+
+    def of(self, waiter: str) -> Sequence[Wait]:
+        """What it waits for, the oldest wait first."""
+        return self._of.get(waiter, ())
+
+    def chain(self, waiter: str) -> tuple[Wait, ...]:
+        """From it down to whoever waits for nobody, along the oldest waits; a ring is gone round once."""
+        links: list[Wait] = []
+        seen = {waiter}
+        while below := self._of.get(waiter):
+            links.append(below[0])
+            waiter = below[0].target
+            if waiter in seen:
+                break
+            seen.add(waiter)
+        return tuple(links)
+
+    def ring(self, waiter: str) -> tuple[str, ...]:
+        """Those that wait for one another in a ring, beginning with this one; empty where it is in none."""
+        links = self.chain(waiter)
+        return tuple(link.waiter for link in links) if links and links[-1].target == waiter else ()
+
+    def rings(self) -> list[tuple[str, ...]]:
+        """Each ring once."""
+        found: dict[frozenset[str], tuple[str, ...]] = {}
+        for waiter in self._of:
+            if members := self.ring(waiter):
+                found.setdefault(frozenset(members), members)
+        return list(found.values())
+
+    def youngest(self, members: Sequence[str]) -> str:
+        """The member of a ring that began to wait last: its wait is the one to break."""
+        return min(members, key=lambda member: (self._of[member][0].age_s, member))
+
+
+def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> WaitGraph:
+    """Who waits for whom."""
     found = [*_of_the_phase(view, now), *_for_mail(view, sights, now)]
     for agent, sight in sights.items():
         found += _for_own(agent, sight, now)
-    return tuple(sorted(found, key=lambda wait: -wait.age_s))
+    return WaitGraph(found)
 
 
 def _of_the_phase(view: RunView, now: Moment) -> list[Wait]:
@@ -69,28 +112,3 @@ def _for_own(agent: str, sight: Sight, now: Moment) -> list[Wait]:
         if child is not None:
             found.append(Wait(agent, f"{child.name} (pid {child.pid})", str(tool), age_s))
     return found
-
-
-def chain(agent: str, found: Sequence[Wait]) -> tuple[Wait, ...]:
-    """From the agent down to whoever waits for nobody, along the oldest waits; a ring is gone round once."""
-    links: list[Wait] = []
-    seen = {agent}
-    while (link := next((wait for wait in found if wait.waiter == agent), None)) is not None:
-        links.append(link)
-        if link.target in seen:
-            break
-        seen.add(link.target)
-        agent = link.target
-    return tuple(links)
-
-
-def ring(agent: str, found: Sequence[Wait]) -> tuple[str, ...]:
-    """The agents that wait for one another in a ring, beginning with this one; empty where it is in none."""
-    links = chain(agent, found)
-    return tuple(link.waiter for link in links) if links and links[-1].target == agent else ()
-
-
-def youngest(members: Sequence[str], found: Sequence[Wait]) -> str:
-    """The member of a ring that began to wait last: its wait is the one to break."""
-    ages = {wait.waiter: wait.age_s for wait in reversed(found) if wait.waiter in members and wait.target in members}
-    return min(members, key=lambda member: (ages.get(member, 0.0), member))

@@ -56,6 +56,7 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
     "status, events, logs": {66: "there is no such run, or nothing was ever recorded in this home"},
     "spec check": {0: "all files can be used", 65: "at least one has problems"},
     "spec explain": {65: "the file has problems"},
+    "notify": {0: "every way took it", 1: "at least one did not, or none is configured"},
     "doctor": {0: "no problem was found; warnings are none", 1: "at least one problem"},
     "report, claim, mail, checkpoint, heartbeat": {
         0: "the captain has recorded it",
@@ -83,6 +84,10 @@ OPERATOR_VARIABLES = {
     " most 56 bytes long, because Unix sockets lie below it.",
     "DOGWATCH_LEDGER": "The ledger's database, as `postgresql://USER@HOST/DATABASE` ([ledger](../ledger.md)). Without"
     " it the ledger is a file in `DOGWATCH_HOME`. Agents and gates are never given it.",
+    "DOGWATCH_NOTIFY": "A command line that tells a person what needs one, where the pipeline file names no way"
+    " ([notifications](../notifications.md)). No shell is used. Agents and gates are never given it.",
+    "DOGWATCH_NOTIFY_TARGETS": "Targets for the same, as URLs with blanks between them. Agents and gates are never"
+    " given them.",
     "XDG_STATE_HOME": "Where the default home lies. Default, also where it is no absolute path: `~/.local/state`.",
     "NO_COLOR": "Set to anything, there are no colours.",
     "TERM": "With `dumb` there are no colours. Where standard output is no terminal, there are none either.",
@@ -105,6 +110,12 @@ AGENT_VARIABLES = {
 OTHER_VARIABLES = {
     "DOGWATCH_DOOR_WAIT_S": "For agents: how many seconds a `dogwatch` call waits for a captain that is away, from 0 to"
     " 86400. Default: 60.",
+    "DOGWATCH_NOTICE_KIND": "For a notification's command: `escalation`, `permission`, `quarantine`, `ended`, `held`"
+    " or `test`.",
+    "DOGWATCH_NOTICE_RUN": "For the same: the run it is about.",
+    "DOGWATCH_NOTICE_AGENT": "For the same: the agent it is about; may be empty.",
+    "DOGWATCH_NOTICE_TITLE": "For the same: one line.",
+    "DOGWATCH_NOTICE_BODY": "For the same: the details, at most 4,000 characters.",
     "SCRIPTED_TRUTH": "For scripted agents: the file for the ground truth ([scenario](scenario.md)).",
 }
 

@@ -22,7 +22,7 @@ from dogwatch.ledger.api import START, Event, Lease, Store
 from dogwatch.ledger.records import load_run
 from dogwatch.model.brief import Header, headers, written_files
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import ByteCheck, Gate, Output, Plan
+from dogwatch.model.plan import ByteCheck, Gate, Notify, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
@@ -171,6 +171,7 @@ class Machine:
         self.crew: list[Berth] = []
         self.hands = VirtualHands(self)
         self.cleared: list[str] = []
+        self.notices: list[dict[str, str]] = []
         self.failures: list[str] = []
         self.pulses: dict[tuple[str, str], float] = {}
         self._last_pid = 100
@@ -392,6 +393,13 @@ class VirtualHands:
 
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None:
         return 0, ""
+
+    def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
+        self._machine.notices.append(dict(notice))
+        return self._machine.process()
+
+    def notice_result(self, run: str, item: str, attempt: int) -> list[tuple[str, str]] | None:
+        return [("virtual", "")]
 
     def dismiss(self, agent: AgentRecord) -> None:
         self._machine.kill(self._machine.agents[agent.agent].process)

@@ -21,7 +21,7 @@ from dogwatch.ledger.api import START, Event, Lease
 from dogwatch.ledger.records import change, load_run
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import ByteCheck, Dispatch, Gate, Limits, Output, Phase, Plan, Role
+from dogwatch.model.plan import ByteCheck, Dispatch, Gate, Limits, Notify, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
@@ -111,6 +111,12 @@ class Hands:
 
     def interrupt(self, agent: AgentRecord) -> bool:
         return True
+
+    def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
+        raise AssertionError("no notice is expected")
+
+    def notice_result(self, run: str, item: str, attempt: int) -> list[tuple[str, str]] | None:
+        raise AssertionError("no notice is expected")
 
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:
         if self.gate_errors:

@@ -111,6 +111,8 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     ),
     "alert_withdrawn": lambda f: f"{f.agent} needs no {f['action']} any more{f.tail('why')}",
     "order_given": lambda f: f"the {f['by'] or 'operator'} asked to end {f['agent'] or 'the run'}{f.tail('cause')}",
+    "notice_sent": lambda f: f"a person was told{f.tail('title')}{f.tail('ways', ' (')}{')' * bool(f['ways'])}",
+    "notice_failed": lambda f: f"nobody could be told{f.tail('title')}{f.tail('reason', '; ')}",
     "crew_started": lambda f: f"the {f['member']} started (pid {f['pid']})",
     "crew_revived": lambda f: f"the {f['member']} was revived (pid {f['pid']}, start {f['starts']})",
     "crew_lost": lambda f: f"the {f['member']} was found dead (pid {f['pid']}): it is started again",

@@ -12,6 +12,7 @@ from dogwatch.crew.helm import Helm
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, is_silent, keep_dispatcher, note_loss, renew
 from dogwatch.crew.mending import held, obey, settle_alert
+from dogwatch.crew.notices import send_notices, unsent
 from dogwatch.crew.posting import post
 from dogwatch.crew.queues import alerts_queue, orders_queue
 from dogwatch.crew.requests import answer
@@ -67,8 +68,7 @@ class Captain:
             request.answer(answer(helm, request.body))
         run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
         if run is None or run.over:
-            self._clear(helm, helm.view())
-            return None
+            return self._finish(helm, helm.view())
         if cause := self._ending(helm, run):
             end_run(helm, "FAILED", cause)
             return 0.0
@@ -83,6 +83,7 @@ class Captain:
             return 0.0
         more = self._route(helm, watched)
         view = helm.view()
+        send_notices(helm, view)
         if view.run.over or more:
             return 0.0
         if post(helm, view):
@@ -168,13 +169,22 @@ class Captain:
         eyes.watch([record.process for record in (watchdog, dispatcher) if record is not None] + gates)
         return life == "alive"
 
-    def _clear(self, helm: Helm, view: RunView) -> None:
-        """The run is over: nothing of it stays on the machine. The watchdog leaves by itself once this is recorded."""
-        servers = {agent.server for agent in view.agents.values() if agent.server is not None}
-        ended = helm.world.hands.clear(self.run, list(servers))
-        self._leave(
-            helm, lambda tx: tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
-        )
+    def _finish(self, helm: Helm, view: RunView) -> float | None:
+        """The run is over: nothing of it stays on the machine, and who wants to be told is told before the captain
+        leaves. The watchdog leaves by itself once the first is recorded."""
+        if not view.run.cleared:
+            servers = {agent.server for agent in view.agents.values() if agent.server is not None}
+            ended = helm.world.hands.clear(self.run, list(servers))
+            helm.record(lambda tx: self._note_cleared(tx, ended))
+        send_notices(helm, view)
+        if unsent(helm):
+            return BEAT_S
+        self._leave(helm, lambda tx: True)
+        return None
+
+    def _note_cleared(self, tx: Tx, ended: int) -> None:
+        tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
+        change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
 
     def _leave(self, helm: Helm, note: Callable[[Tx], bool]) -> None:
         """Nobody looks after the run any more."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, expire, send
+from dogwatch.crew.notices import push_notice
 from dogwatch.crew.tasks import ask_reviewer, dispatch_text
 from dogwatch.ledger.api import Item, Reader, Tx
 from dogwatch.ledger.records import change, load_all, save
@@ -17,6 +18,7 @@ from dogwatch.model.codec import decode, encode
 from dogwatch.model.lifecycle import AGENT, MESSAGE, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.names import incarnation_name
+from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord, DecisionRecord, MessageRecord
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import Diagnosis
@@ -175,6 +177,9 @@ def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
     body = {"diagnosis": found.kind, "evidence": list(found.evidence), "advice": found.advice, "alert": item.id}
     op_id = f"called:{agent.key}{found.stall}"
     tx.append("person_called", body, op_id, run=agent.run, agent=agent.agent)
+    kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
+    text = "\n".join([*found.evidence, found.advice])
+    push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
     _decide(tx, view, agent, "ESCALATE", found, item)
     return True
 
@@ -254,6 +259,8 @@ def restart(
         cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
         save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause))
         tx.append("agent_quarantined", {"reason": cause, "evidence": evidence}, run=agent.run, agent=agent.agent)
+        title = f"{agent.agent} is not started again"
+        push_notice(tx, agent.run, "quarantine", f"{agent.agent}:{agent.incarnation}", title, cause, agent.agent)
         return True
     incarnation = agent.incarnation + 1
     # The first restart is made at once; from the second on the agent seems to fail by itself.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from dogwatch.crew.gating import run_gate
 from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.mending import fail_spawn
+from dogwatch.crew.notices import push_notice
 from dogwatch.crew.tasks import (
     ask_reviewer,
     assign,
@@ -319,6 +320,8 @@ def end_run(helm: Helm, state: str, cause: str, sha256: str = "") -> bool:
             return False
         save(tx, replace(run, state=RUN.step(run.state, state), ended=tx.now, cause=cause, sha256=sha256))
         tx.append("run_ended", {"state": state, "cause": cause, "sha256": sha256}, f"ended:{helm.run}", run=helm.run)
+        if not sha256:
+            push_notice(tx, helm.run, "ended", "run", f"the run ended as {state}", cause)
         for document in tx.scan(f"agent/{helm.run}/"):
             change(tx, AgentRecord, document.key, lambda a: _final(a, state, cause))
         return True

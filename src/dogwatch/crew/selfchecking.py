@@ -16,7 +16,9 @@ CHECK_S = 10.0
 
 
 def check(helm: Helm, view: RunView) -> None:
-    """One round; what has just failed is an event."""
+    """One round, once all agents are there; what has just failed is an event."""
+    if view.run.started is None:
+        return
     before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
     if before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < CHECK_S:
         return

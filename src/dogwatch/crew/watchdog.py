@@ -8,6 +8,7 @@ from typing import Any
 
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, keep_dispatcher, renew
+from dogwatch.crew.notices import push_notice
 from dogwatch.crew.queues import alerts_queue
 from dogwatch.crew.worlds import WatchdogWorld
 from dogwatch.ledger.api import Lease, Store, Tx
@@ -186,6 +187,7 @@ class Watchdog:
 
         def fn(tx: Tx) -> bool:
             tx.check(self.lease)
+            push_notice(tx, self.run, "held", f"doubt:{self._doubt.number}", "nothing is done for now", held)
             return tx.append("fleet_held", {"why": held}, f"held:{self.run}:{self._doubt.number}", run=self.run)
 
         if ledger.run(fn):

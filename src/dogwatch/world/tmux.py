@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dogwatch.errors import MissingToolError
+from dogwatch.model.plan import NOTIFY_VARIABLE, TARGETS_VARIABLE
 from dogwatch.world.home import LEDGER_VARIABLE
 from dogwatch.world.probe import ProbeFailedError as ProbeFailedError
 
@@ -19,6 +20,7 @@ SESSION_MARK = "INCARNATION_OF_SESSION"
 """The session's own variable for the incarnation it was made for: not what marks an agent's processes, lest a shell
 that a person opens in the session is taken for one."""
 TIMEOUT_S = 5.0
+_SECRET = (LEDGER_VARIABLE, NOTIFY_VARIABLE, TARGETS_VARIABLE)
 _FIELDS = ("pid", "session_name", "pane_id", "pane_pid", "pane_dead", "pane_height", "pane_title")
 
 Screens = dict[str, tuple[str, ...]]
@@ -41,7 +43,7 @@ def run(socket: str, *arguments: str, stdin: bytes | None = None) -> subprocess.
     # Without `-u` and under a locale that is not UTF-8, tmux writes `_` for whatever is not plain ASCII.
     argv = ["tmux", "-u", "-S", socket, "-f", "/dev/null", *arguments]
     # The call that starts the server hands its own environment down to every pane.
-    environment = {name: value for name, value in os.environ.items() if name != LEDGER_VARIABLE}
+    environment = {name: value for name, value in os.environ.items() if name not in _SECRET}
     try:
         return subprocess.run(argv, input=stdin, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError:

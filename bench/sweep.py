@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
+import selectors
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from bench import deciding
 from bench.harness import Figure
+from dogwatch.coordination.ledgers import open_home_ledger
+from dogwatch.crew.eyes import MachineEyes
+from dogwatch.crew.log import Log
+from dogwatch.crew.membership import join
+from dogwatch.crew.watchdog import Watchdog
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import save
+from dogwatch.model.codec import encode
+from dogwatch.model.plan import Limits
 from dogwatch.model.process import ProcessId
 from dogwatch.world import tmux
 from dogwatch.world.census import census
+from dogwatch.world.clock import SystemClock
+from dogwatch.world.home import Home
 from dogwatch.world.memory import memory
 from dogwatch.world.processes import boot_id, identify
 
@@ -28,6 +41,9 @@ BATCH = 20
 WIDTH, HEIGHT = 160, 48
 LAST_LINE = "❯ waiting for the next line"
 PATIENCE_S = 120.0
+WATCHED = 100
+STEPS = 15
+RUN = "bench-1"
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,62 @@ class Times:
 
 def measure() -> Sequence[Figure]:
     """All figures of the sweep: first those of seeing, then those of deciding."""
-    return [*_seeing()]
+    return [*_seeing(), *deciding.figures(), _watching()]
+
+
+def _watching() -> Figure:
+    """What share of a core the watchdog of many agents needs at its usual cadence: its own steps, on the real machine.
+    What tmux does for it is not its own time."""
+    boot, clock = boot_id(), SystemClock()
+    with tempfile.TemporaryDirectory(prefix="dw") as folder, selectors.DefaultSelector() as selector:
+        home = Home(f"{folder}/h")
+        os.makedirs(home.run(RUN), mode=0o700)
+        with _agents(WATCHED, boot, home.tmux(RUN)) as (_, agents), closing(open_home_ledger(home, clock)) as ledger:
+            ledger.run(lambda tx: _record(tx, agents))
+            eyes = MachineEyes(home, boot, selector, "watchdog", RUN)
+            me = identify(os.getpid(), boot)
+            assert me is not None
+            lease = join(ledger, "watchdog", RUN, me, eyes.life, clock.now())
+            assert lease is not None
+            watchdog = Watchdog(RUN, lease, Log("watchdog", RUN, write=lambda line: None))
+            world = World(eyes)
+            spent_ms = []
+            for _ in range(STEPS):
+                begin = time.process_time()
+                watchdog.step(world, ledger, clock.now())
+                spent_ms.append((time.process_time() - begin) * 1000)
+    return Figure(
+        name=f"the watchdog of {WATCHED} agents, share of one core at a sweep every {Limits().sweep_s:g} s",
+        value=median(spent_ms[1:]) / (Limits().sweep_s * 1000) * 100,
+        unit="%",
+        target=2.0,
+        times_ms={"cpu of one step": spent_ms},
+    )
+
+
+@dataclass(frozen=True)
+class World:
+    """A watchdog's eyes; there is no dispatcher to start."""
+
+    eyes: MachineEyes
+
+    @property
+    def starter(self) -> World:
+        return self
+
+    def start_crew(self, member: str, run: str = "") -> None:
+        """Nobody is started."""
+
+
+def _record(tx: Tx, agents: Sequence[Agent]) -> None:
+    """A run of these agents on the ledger, each with a task that it works on."""
+    view, _ = deciding.fleet(len(agents))
+    save(tx, replace(view.run, run=RUN))
+    tx.put(f"plan/{RUN}", encode(view.plan))
+    for record, agent in zip(view.agents.values(), agents, strict=True):
+        save(tx, replace(record, run=RUN, process=agent.process, pane=agent.pane, confirmed=tx.now))
+    for task in view.tasks.values():
+        save(tx, replace(task, run=RUN, dispatched=tx.now, delivered=tx.now))
 
 
 def _seeing() -> Iterator[Figure]:
@@ -122,13 +193,13 @@ def _one_by_one(socket: str, agents: Sequence[Agent]) -> float:
 
 
 @contextmanager
-def _agents(count: int, boot: str) -> Iterator[tuple[str, Sequence[Agent]]]:
+def _agents(count: int, boot: str, socket: str = "") -> Iterator[tuple[str, Sequence[Agent]]]:
     """That many sessions on a tmux server of their own, each with a full screen and the cheapest program behind it."""
     with tempfile.TemporaryDirectory(prefix="dw") as folder:
         screen = Path(folder) / "screen"
         text = "".join(f"● line {number} of what an agent has written on its screen\n" for number in range(HEIGHT))
         screen.write_text(f"{text}{LAST_LINE}\n")
-        socket = f"{folder}/tmux"
+        socket = socket or f"{folder}/tmux"
         commands = [
             f"new-session -d -s bench-1-author-{number} -x {WIDTH} -y {HEIGHT} 'cat {screen}; exec sleep 86400'"
             for number in range(count)

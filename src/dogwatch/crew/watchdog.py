@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from dogwatch.crew.log import Log
@@ -22,9 +23,9 @@ from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.doubt import Doubt
 from dogwatch.policy.judge import judge
 from dogwatch.policy.thresholds import overdue
-from dogwatch.policy.waits import WaitGraph, waits
+from dogwatch.policy.waits import WaitGraph, waits, waits_for_mail
 
-REWRITE_S = 60.0
+REWRITE_S = 20.0
 """How old the record of what was seen may become while nothing changes but numbers."""
 
 
@@ -59,8 +60,10 @@ class Watchdog:
         """All agents at one go: what was seen, what it means, and what must be said of it."""
         sights = world.eyes.look(view, names, screens=True)
         held = self._doubt.about(sights, view.plan.limits, now)
-        graph = waits(view, sights, now)
-        found = {name: judge(view, name, sights[name], graph, now) for name in names}
+        mail = WaitGraph(waits_for_mail(view, sights, now))
+        found = {name: judge(view, name, sights[name], mail, now) for name in names}
+        # Only where it will be told: most sweeps find nothing new.
+        graph = cache(lambda: waits(view, sights, now))
         self._remember(ledger, found, sights, graph, view, held, now)
         if held:
             self._tell_doubt(ledger, held)
@@ -74,7 +77,7 @@ class Watchdog:
         view: RunView,
         sight: Sight,
         found: Diagnosis,
-        graph: WaitGraph,
+        graph: Callable[[], WaitGraph],
         agent: AgentRecord,
         now: Moment,
     ) -> None:
@@ -85,7 +88,7 @@ class Watchdog:
         self._tell_compaction(ledger, agent, sight.turn.compacted)
         if not (found.action or level or late):
             return
-        told = alerts.body(agent, found, sight, graph.chain(agent.agent), level, limits, now)
+        told = alerts.body(agent, found, sight, graph().chain(agent.agent), level, limits, now)
         if found.action and not agent.was_alerted(found.stall, now):
             self._alert(ledger, agent, told)
         elif level:
@@ -110,7 +113,7 @@ class Watchdog:
         ledger: Store,
         found: Mapping[str, Diagnosis],
         sights: Mapping[str, Sight],
-        graph: WaitGraph,
+        graph: Callable[[], WaitGraph],
         view: RunView,
         held: str,
         now: Moment,
@@ -137,11 +140,11 @@ class Watchdog:
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
-        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, waits=graph.waits, held=held)
+        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
         old_record = self._seen
         if old_record is not None and _gist(old_record) == _gist(record) and now.since(old_record.at) < REWRITE_S:
             return
-        self._seen = record
+        self._seen = record = replace(record, waits=graph().waits)
 
         def fn(tx: Tx) -> None:
             tx.check(self.lease)
@@ -208,4 +211,4 @@ class Watchdog:
 def _gist(record: WatchRecord) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
     agents = {name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0) for name, one in record.agents.items()}
-    return agents, record.held, [(wait.waiter, wait.target, wait.what) for wait in record.waits]
+    return agents, record.held

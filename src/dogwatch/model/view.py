@@ -97,11 +97,21 @@ class RunView:
 
     def limits_of(self, agent: str) -> Limits:
         """The limits that hold for the agent now: those of what it does, of its role, of the pipeline."""
+        if "plain" not in self._index:
+            own_ones = [role.limits for role in self.plan.roles]
+            own_ones += [dispatch.limits for phase in self.plan.phases for dispatch in phase.dispatches]
+            self._index["plain"] = not any(own_ones)
+        if self._index["plain"]:
+            return self.plan.limits
         role, task = self.role_of(agent), self.task_of(agent)
         own = dict(role.limits) if role is not None else {}
         if task is not None:
             own |= next((d.limits for d in self.plan.phases[task.phase].dispatches if d.name == task.dispatch), {})
         return replace(self.plan.limits, **own) if own else self.plan.limits  # type: ignore[arg-type]
+
+    def owes(self, agent: str) -> bool:
+        """Whether there is anything that the agent may have to do: a task, or any message to it."""
+        return self.task_of(agent) is not None or bool(self.messages and self.messages_to(agent))
 
     def duty_of(self, agent: str) -> Duty | None:
         """What `agent` owes now, or None where it may be idle for ever."""

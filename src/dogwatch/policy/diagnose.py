@@ -46,7 +46,8 @@ CERTAIN, SURE, LIKELY = 1.0, 0.95, 0.7
 """How sure a diagnosis is that rests on the process, on the client's hooks, on its screen alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen, though nobody changes one: a frozen one takes three times as long to make, for every agent in every sweep.
+@dataclass(slots=True, kw_only=True)
 class Diagnosis:
     """What an agent is doing. `stall` names this very stall: it changes with any progress, so that one stall gives
     one alert. `action` is empty where nothing should be done, and `advice` says the same in words. `own_fault` is
@@ -63,7 +64,7 @@ class Diagnosis:
     waits_for: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Case:
     """All that a diagnosis rests on. `awaited` is who has not acknowledged this agent's mail, `ring` the agents that
     wait for one another, this one included."""
@@ -83,6 +84,30 @@ class Case:
     def stall(self, *parts: object) -> str:
         """The name of a stall of this incarnation."""
         return f"#{self.agent.incarnation}:" + ":".join(str(part) for part in parts)
+
+
+WORKING = Diagnosis(kind="working", evidence=("hooks: a turn is open, and its last event is fresh",))
+RESTING = Diagnosis(kind="idle", evidence=("hooks: no turn is open, no task is held",))
+PAUSING = Diagnosis(kind="idle", evidence=("hooks: the turn has only just ended",))
+
+
+def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Diagnosis | None:
+    """What most agents are at most times, found without looking at everything: at work, or at rest with nothing to do.
+    None where more must be looked at."""
+    turn = sight.turn
+    if sight.process != "alive" or turn.subagents or turn.dialog or not sight.hooks:
+        return None
+    quiet_s = now.mono - turn.newest
+    if turn.state == "working":
+        if quiet_s >= limits.nudge_s or turn.repeats >= limits.repeats_max or sight.screen != "busy":
+            return None
+        is_young = not turn.tools or all(now.mono - tool.since < limits.long_tool_s for tool in turn.tools.values())
+        return WORKING if is_young else None
+    if turn.state == "none" or sight.screen != "idle" or turn.stops >= limits.stops_max:
+        return None
+    if not owes:
+        return RESTING
+    return PAUSING if quiet_s < limits.nudge_s and quiet_s < limits.peek_s and not turn.failure else None
 
 
 def diagnose(

@@ -7,16 +7,20 @@ from dataclasses import replace
 from dogwatch.model.moment import Moment
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
-from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.diagnose import Diagnosis, diagnose, plainly_well
 from dogwatch.policy.waits import WaitGraph
 
 
 def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment) -> Diagnosis:
     """What the agent is doing. Of those that wait for one another in a ring, only the youngest wait is broken."""
+    agent, limits = view.agents[name], view.limits_of(name)
+    if agent.confirmed is not None and agent.process is not None:
+        well = plainly_well(sight, limits, now, owes=sight.turn.state == "idle" and view.owes(name))
+        if well is not None:
+            return well
     awaited = [wait.target for wait in graph.of(name) if wait.what.startswith("mail ")]
     members = graph.ring(name) if awaited else ()
-    agent, duty = view.agents[name], view.duty_of(name)
-    found = diagnose(agent, duty, sight, view.limits_of(name), now, awaited, members)
+    found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found
     return replace(found, action="", advice=f"wait: {chosen}, whose wait is the youngest, is asked to go on")

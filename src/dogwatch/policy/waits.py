@@ -58,7 +58,7 @@ class WaitGraph:
 
 def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> WaitGraph:
     """Who waits for whom."""
-    found = [*_of_the_phase(view, now), *_for_mail(view, sights, now)]
+    found = [*_of_the_phase(view, now), *waits_for_mail(view, sights, now)]
     for agent, sight in sights.items():
         found += _for_own(agent, sight, now)
     return WaitGraph(found)
@@ -79,7 +79,7 @@ def _of_the_phase(view: RunView, now: Moment) -> list[Wait]:
     return found
 
 
-def _for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
+def waits_for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
     """An agent at its prompt, with work open, whose mail another has not acknowledged."""
     found = []
     for message in view.messages.values():

@@ -50,7 +50,7 @@ class Spawned:
 
 def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
     """Starts this incarnation of the agent, or finds it started."""
-    role = plan.role_of(agent.agent)
+    role = plan.role_of(agent.place)
     if role is None or role.name != agent.role:
         raise RefusedError(
             f"{agent.agent!r} is no {agent.role} of {plan.name}", hint="only agents of the pipeline file are started"

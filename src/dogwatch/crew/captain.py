@@ -141,7 +141,7 @@ class Captain:
         whose provider refuses work."""
         if not isinstance(decision, SpawnAgent):
             return True
-        role = view.plan.role_of(decision.agent)
+        role = view.role_of(decision.agent)
         account = role.harness if role is not None else ""
         return watched and helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is None
 

@@ -15,11 +15,11 @@ from dogwatch.ledger.api import Item, Reader, Tx
 from dogwatch.ledger.records import change, load_all, save
 from dogwatch.model import brief
 from dogwatch.model.codec import decode, encode
-from dogwatch.model.lifecycle import AGENT, MESSAGE, TASK
+from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import NoticeKind
-from dogwatch.model.records import AgentRecord, DecisionRecord, MessageRecord
+from dogwatch.model.records import AgentRecord, DecisionRecord, MessageRecord, TaskRecord
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.judge import judge
@@ -159,7 +159,7 @@ def _probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: It
 
 def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
     """Nobody on the same account is started for a while. One hold, however many agents met the same refusal."""
-    role = view.plan.role_of(agent.agent)
+    role = view.role_of(agent.agent)
     account = role.harness if role is not None else agent.role
     _done(tx, item)
     if held(tx, agent.run, account, tx.now) is None:
@@ -288,6 +288,51 @@ def restart(
     return True
 
 
+def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str]) -> None:
+    """The agent is given up for good; a new one takes its place, its undelivered mail and its work. How often it has
+    failed goes along: a new name is no new beginning."""
+    _give_back(tx, view, agent)
+    name = f"{agent.place[:28]}-r{agent.replacement_count + 1}"
+    cause = f"replaced by {name}: {reason}"
+    save(
+        tx,
+        replace(
+            agent,
+            state=AGENT.step(agent.state, "ERROR"),
+            health=HEALTH.step(agent.health, "replaced"),
+            successor=name,
+            cause=cause,
+            probed=None,
+        ),
+    )
+    successor = save(
+        tx,
+        AgentRecord(
+            run=agent.run,
+            agent=name,
+            role=agent.role,
+            incarnation=1,
+            name=incarnation_name(agent.run, name, 1),
+            restarts=agent.restarts,
+            replaces=agent.place,
+            replacement_count=agent.replacement_count + 1,
+        ),
+    )
+    body = {"successor": name, "reason": reason, "evidence": evidence}
+    tx.append("agent_replaced", body, f"replaced:{agent.key}", run=agent.run, agent=agent.agent)
+    for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):
+        if task.state not in TASK.ends and task.state != "accepted" and agent.agent in task.holders:
+            holders = tuple(name if holder == agent.agent else holder for holder in task.holders)
+            save(tx, replace(task, holders=holders, agent=name if task.agent == agent.agent else task.agent))
+    for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
+        if message.to == agent.agent and message.kind == "mail":
+            state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
+            save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None))
+        elif message.to == agent.agent:
+            expire(tx, message)
+    _ask_again(tx, view, successor, agent.agent)
+
+
 def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
     """A start that failed counts like any other failure of the agent."""
     body = {"incarnation": agent.incarnation, "reason": reason}
@@ -316,12 +361,16 @@ def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
             save(tx, replace(message, incarnation=successor.incarnation, state=state, step="", step_at=None))
             continue
         expire(tx, message)
+    _ask_again(tx, view, successor, successor.agent)
+
+
+def _ask_again(tx: Tx, view: RunView, successor: AgentRecord, asked: str) -> None:
+    """Reviews that were asked for and not given are asked for once more."""
     for record in view.checkpoints.values():
-        asked = any(
-            m.kind == "checkpoint" and m.subject == record.checkpoint and m.to == successor.agent
-            for m in view.messages.values()
+        was_asked = any(
+            m.kind == "checkpoint" and m.subject == record.checkpoint and m.to == asked for m in view.messages.values()
         )
-        if record.state == "asked" and asked and not record.has_voted(successor.agent):
+        if record.state == "asked" and was_asked and not record.has_voted(asked):
             ask_reviewer(tx, view, record.checkpoint, record.round, successor)
 
 

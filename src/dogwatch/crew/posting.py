@@ -38,7 +38,7 @@ def post(helm: Helm, view: RunView) -> bool:
 
 
 def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) -> bool:
-    role = view.plan.role_of(message.to)
+    role = view.role_of(message.to)
     if role is None or sight.process != "alive":
         return False
     client = harness(role.harness)

@@ -61,6 +61,8 @@ def _handle(helm: Helm, tx: Tx, handler: Handler, body: Mapping[str, Any]) -> An
             f"incarnation {incarnation} of {name} is gone; {agent.incarnation} is current",
             hint="this process belongs to a replaced agent and should end",
         )
+    if agent.successor:
+        raise StaleError(f"{name} was replaced by {agent.successor}", hint="this process should end")
     if view.run.over:
         raise RefusedError(f"{helm.run} is over ({view.run.state})")
     return handler(helm, tx, view, agent, body)
@@ -114,7 +116,8 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
     if verdict not in ("approve", "revise"):
         raise UsageError(f"a verdict is approve or revise, not {verdict!r}")
     plan = route.checkpoint_plan(view, name)
-    if any(task.dispatch == plan.author and task.agent == agent.agent for task in view.tasks.values()):
+    authors = {view.current(task.agent) for task in view.tasks.values() if task.dispatch == plan.author}
+    if agent.agent in authors:
         raise RefusedError(f"{agent.agent} is the author of {plan.artifact} and may not review it")
     if agent.agent not in plan.reviewers:
         raise RefusedError(f"{agent.agent} is no reviewer of {name}")
@@ -144,7 +147,7 @@ def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
 
 def mail_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
     to, text = _text(body, "to"), _text(body, "text")
-    receiver = view.agents.get(to)
+    receiver = view.agents.get(view.current(to))
     if receiver is None:
         raise RefusedError(f"there is no agent {to!r} in {helm.run}", hint=f"agents: {', '.join(view.agents)}")
     if len(text.encode()) > MAIL_BYTES_MAX:

@@ -29,6 +29,7 @@ from dogwatch.model.plan import Checkpoint
 from dogwatch.model.records import AgentRecord, CheckpointRecord, GateRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
+from dogwatch.policy.learning import SAMPLES_MAX, expectation
 from dogwatch.world.tmux import ProbeFailedError
 
 
@@ -138,31 +139,38 @@ def open_phase(helm: Helm, view: RunView, decision: route.OpenPhase) -> bool:
     phase = view.plan.phases[decision.phase]
 
     def fn(tx: Tx) -> bool:
+        dropped = []
         for dispatch in phase.dispatches:
-            holders = view.plan.holders(dispatch)
-            split = [(h,) for h in holders] if dispatch.address == "all" else [holders]
-            for group in split:
-                name = f"{dispatch.name}.{group[0]}" if len(split) > 1 else dispatch.name
+            role = view.role_of(view.plan.holders(dispatch)[0])
+            past = tx.get(_history(view, role.name)) if role is not None else None
+            took_s = past.body["took_s"] if past is not None else []
+            expect_s, expect_from = expectation(dispatch.expect_s, role.name if role else dispatch.to, took_s)
+            for name, holders in route.task_names(view, dispatch).items():
                 task = TaskRecord(
                     run=helm.run,
                     task=name,
                     dispatch=dispatch.name,
                     phase=decision.phase,
-                    holders=group,
+                    holders=tuple(view.current(holder) for holder in holders),
                     text=dispatch.task,
                     outputs=dispatch.outputs,
                     risk=dispatch.risk,
-                    expect_s=dispatch.expect_s,
+                    expect_s=expect_s,
+                    expect_from=expect_from,
                     attempts_max=dispatch.attempts,
                 )
                 if load(tx, TaskRecord, task.key) is None:
                     save(tx, task)
+                    dropped.append(name)
         for checkpoint in phase.checkpoints:
             record = CheckpointRecord(run=helm.run, checkpoint=checkpoint.name, phase=decision.phase)
             if load(tx, CheckpointRecord, record.key) is None:
                 save(tx, record)
         body = {"phase": phase.name, "number": decision.phase + 1, "of": len(view.plan.phases)}
-        tx.append("phase_opened", body, f"phase:{helm.run}:{decision.phase}", run=helm.run)
+        if not tx.append("phase_opened", body, f"phase:{helm.run}:{decision.phase}", run=helm.run) and dropped:
+            expected = len(route.expected_tasks(view, phase))
+            told = {"phase": phase.name, "tasks": dropped, "expected": expected, "found": expected - len(dropped)}
+            tx.append("dispatch_dropped", told, run=helm.run)
         return True
 
     return helm.record(fn)
@@ -183,6 +191,7 @@ def send_task(helm: Helm, view: RunView, decision: route.SendTask) -> bool:
             "incarnation": agent.incarnation,
             "message": message.id,
             "expect_s": task.expect_s,
+            "expect_from": task.expect_from,
             "outputs": [output.path for output in outputs],
         }
         tx.append("task_dispatched", event, run=helm.run, agent=agent.agent)
@@ -217,6 +226,7 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
         event = {"task": task.task, "attempt": task.attempt, "rescued": task.rescued, "took_s": round(took_s, 3)}
         tx.append("task_accepted", event, run=helm.run, agent=task.agent)
         release_agent(tx, task)
+        _learn(tx, view, done, took_s)
         _reach_milestones(tx, view, done)
         return True
 
@@ -336,6 +346,20 @@ def _final(agent: AgentRecord, state: str, cause: str) -> AgentRecord:
         return replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=agent.cause or f"the run failed: {cause}")
     handed_off = agent.state if agent.state == "HANDED_OFF" else AGENT.step(agent.state, "HANDED_OFF")
     return replace(agent, state=AGENT.step(handed_off, "SUCCEEDED"))
+
+
+def _history(view: RunView, role: str) -> str:
+    return f"history/{view.plan.name}/{role}"
+
+
+def _learn(tx: Tx, view: RunView, task: TaskRecord, took_s: float) -> None:
+    """Keeps how long the task took, for later runs of the pipeline. One that was rescued took less than it seems."""
+    role = view.role_of(task.agent)
+    if role is not None and not task.rescued:
+        past = tx.get(_history(view, role.name))
+        known = list(past.body["took_s"]) if past is not None else []
+        kept = [*known, round(took_s, 3)][-SAMPLES_MAX:]
+        tx.put(_history(view, role.name), {"took_s": kept})
 
 
 def _reach_milestones(tx: Tx, view: RunView, done: TaskRecord) -> None:

@@ -38,7 +38,7 @@ def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: 
 def dispatch_text(view: RunView, task: TaskRecord, agent: AgentRecord) -> str:
     """The words of a dispatch to this agent."""
     outputs = tuple((output.path, output.kind) for output in task.outputs)
-    role = view.plan.role_of(agent.agent)
+    role = view.role_of(agent.agent)
     words = [fill(text, view, agent) for text in (role.prompt if role else "", task.text) if text]
     return brief.dispatch(task.task, "\n".join(words), outputs, task.note)
 
@@ -83,7 +83,7 @@ def outputs_for(view: RunView, task: TaskRecord, agent: AgentRecord) -> tuple[Ou
 
 def fill(text: str, view: RunView, agent: AgentRecord) -> str:
     """The text with the places for agent, role and run filled in."""
-    return plan.fill(text, agent=agent.agent, role=agent.role, run=view.run.run)
+    return plan.fill(text, agent=agent.place, role=agent.role, run=view.run.run)
 
 
 def rest(tx: Tx, agent_key: str) -> None:

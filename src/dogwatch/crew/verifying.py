@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, send
-from dogwatch.crew.mending import restart
+from dogwatch.crew.mending import replace_agent, restart
+from dogwatch.crew.notices import push_notice
 from dogwatch.crew.routing import end_run
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, load_all, save
@@ -83,7 +84,10 @@ def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
                 send(tx, other, "mail", "stall_alert", text, key=f"stall:{agent.agent}:{agent.incarnation}")
     health = agent.health if agent.health != "healthy" else HEALTH.step(agent.health, "stalled")
     stalled = save(tx, replace(agent, health=health, probed=None, stalled=tx.now, stall_count=agent.stall_count + 1))
-    restart(tx, view, stalled, "stalled", evidence)
+    if agent.stall_count and not agent.replaces:
+        replace_agent(tx, view, stalled, "stalled again after a restart", evidence)
+    else:
+        restart(tx, view, stalled, "stalled", evidence)
 
 
 def _unresponsive(tx: Tx, agent: AgentRecord) -> None:
@@ -109,7 +113,11 @@ def look_for_progress(helm: Helm, view: RunView) -> bool:
 
     def fn(tx: Tx) -> bool:
         body = {"quiet_s": round(quiet_s, 3), "ends_in_s": round(limits.run_grace_s - beyond_s, 3)}
-        return tx.append("run_quiet", body, f"quiet:{helm.run}:{latest.mono:.3f}", run=helm.run)
+        if tx.append("run_quiet", body, f"quiet:{helm.run}:{latest.mono:.3f}", run=helm.run):
+            title = f"the run has made no progress for {quiet_s:.0f} s"
+            text = f"It will be ended in {limits.run_grace_s - beyond_s:.0f} s unless it moves."
+            push_notice(tx, helm.run, "escalation", f"quiet:{latest.mono:.3f}", title, text)
+        return True
 
     helm.record(fn)
     return False

@@ -172,7 +172,12 @@ class Watchdog:
         def fn(tx: Tx) -> bool:
             body = {**told, "alert": item_id}
             op_id = f"alert:{self.run}:{item_id}"
-            return self._stands(tx, agent) and tx.append("alert_raised", body, op_id, run=self.run, agent=agent.agent)
+            if not self._stands(tx, agent):
+                return False
+            if told["tier"] == len(alerts.TIERS) - 1:
+                title = f"{agent.agent}: {told['diagnosis']}, quiet for {told['quiet_s']:.0f} s"
+                push_notice(tx, self.run, "escalation", item_id, title, "\n".join(alerts.words(body)), agent.agent)
+            return tx.append("alert_raised", body, op_id, run=self.run, agent=agent.agent)
 
         if item_id not in self._told and ledger.run(fn):
             self._log(told)

@@ -67,7 +67,7 @@ class Dispatch:
     task: str
     outputs: tuple[Output, ...] = ()
     risk: Risk = "normal"
-    expect_s: float = 1800.0
+    expect_s: float | None = None
     after: tuple[str, ...] = ()
     attempts: int = 2
     limits: Mapping[str, float] = field(default_factory=dict)

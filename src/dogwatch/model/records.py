@@ -51,7 +51,8 @@ class AgentRecord:
 
     `intended` without `process` is a spawn under way; both make the spawn registry's entry. `server` is the tmux
     server that holds it. `alerts` counts the alerts that were settled, `stall` is what the latest was about. `health`
-    is an axis of its own; `probed` is since when the agent owes a sign of life.
+    is an axis of its own; `probed` is since when the agent owes a sign of life. `replaces` is the agent of the pipeline
+    file whose place this one took, `successor` the one that took this one's.
     """
 
     run: str
@@ -78,6 +79,13 @@ class AgentRecord:
     stall_count: int = 0
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
+    replaces: str = ""
+    successor: str = ""
+
+    @property
+    def place(self) -> str:
+        """The agent of the pipeline file that it is or stands for."""
+        return self.replaces or self.agent
 
     @property
     def key(self) -> str:
@@ -98,6 +106,7 @@ class TaskRecord:
 
     `marker` is what the expected outputs looked like when the task was dispatched: an output counts as written only
     where it looks different now, so that neither an old file nor a step of the wall clock can pass for a result.
+    `expect_from` is where its expected time comes from.
     """
 
     run: str
@@ -109,6 +118,7 @@ class TaskRecord:
     outputs: tuple[Output, ...] = ()
     risk: str = "normal"
     expect_s: float = 1800.0
+    expect_from: str = ""
     attempts_max: int = 2
     state: str = TASK.first
     agent: str = ""

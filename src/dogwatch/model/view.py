@@ -89,11 +89,18 @@ class RunView:
         return [message for message in sorted_out.get(agent, ()) if message.incarnation == incarnation]
 
     def role_of(self, agent: str) -> Role | None:
-        """The role that `agent` holds, or None where the plan has no such agent."""
+        """The role that `agent` holds, or None where there is no such agent."""
         roles: dict[str, Role] | None = self._index.get("roles")
         if roles is None:
             roles = self._index["roles"] = {name: role for role in self.plan.roles for name in role.agents()}
-        return roles.get(agent)
+        record = self.agents.get(agent)
+        return roles.get(record.place if record is not None else agent)
+
+    def current(self, agent: str) -> str:
+        """Who stands in the agent's place now: itself, or who has replaced it."""
+        while (record := self.agents.get(agent)) is not None and record.successor:
+            agent = record.successor
+        return agent
 
     def limits_of(self, agent: str) -> Limits:
         """The limits that hold for the agent now: those of what it does, of its role, of the pipeline."""

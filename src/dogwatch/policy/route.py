@@ -7,7 +7,7 @@ captain checks it against the ledger once more in the transaction that records i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Limits, Phase
@@ -191,7 +191,7 @@ def _work(view: RunView) -> tuple[Decision, ...]:
     if phase is None:
         return ()
     tasks = view.phase_tasks()
-    opened = {dispatch.name for dispatch in phase.dispatches} <= {task.dispatch for task in tasks}
+    opened = expected_tasks(view, phase) <= {task.task for task in tasks}
     if not opened or not {checkpoint.name for checkpoint in phase.checkpoints} <= set(view.checkpoints):
         return (OpenPhase(view.run.phase),)
     found: list[Decision] = []
@@ -200,10 +200,23 @@ def _work(view: RunView) -> tuple[Decision, ...]:
         found += _task(view, task, free)
     if any(task.state not in ("accepted", "failed") for task in tasks):
         return tuple(found)
-    found += [d for checkpoint in phase.checkpoints for d in _review(view, checkpoint)]
+    found += [d for checkpoint in phase.checkpoints for d in _review(view, checkpoint_plan(view, checkpoint.name))]
     if any(view.checkpoints[c.name].state not in SETTLED for c in phase.checkpoints):
         return tuple(found)
     return tuple(found) or _close(view, phase)
+
+
+def expected_tasks(view: RunView, phase: Phase) -> set[str]:
+    """The names of all tasks that the phase must have: one for each dispatch, or for each holder it addresses."""
+    return {name for dispatch in phase.dispatches for name in task_names(view, dispatch)}
+
+
+def task_names(view: RunView, dispatch: Dispatch) -> dict[str, tuple[str, ...]]:
+    """The tasks of a dispatch, each with the agents of the pipeline file that may hold it."""
+    holders = view.plan.holders(dispatch)
+    if dispatch.address != "all" or len(holders) == 1:
+        return {dispatch.name: holders}
+    return {f"{dispatch.name}.{holder}": (holder,) for holder in holders}
 
 
 def _free_agents(view: RunView) -> set[str]:
@@ -297,5 +310,6 @@ def dispatch_of(view: RunView, task: TaskRecord) -> Dispatch:
 
 
 def checkpoint_plan(view: RunView, name: str) -> Checkpoint:
-    """The checkpoint of that name as the pipeline file has it."""
-    return next(c for phase in view.plan.phases for c in phase.checkpoints if c.name == name)
+    """The checkpoint of that name as the pipeline file has it, with who stands in its reviewers' places now."""
+    found = next(c for phase in view.plan.phases for c in phase.checkpoints if c.name == name)
+    return replace(found, reviewers=tuple(dict.fromkeys(view.current(agent) for agent in found.reviewers)))

@@ -13,6 +13,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import CheckResult
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.route import expected_tasks
 
 HEADROOM = 0.2
 """The share of memory that should be left."""
@@ -118,12 +119,10 @@ def _markers(facts: Facts) -> Verdict:
     tasks = facts.view.phase_tasks()
     if phase is None or not tasks:
         return "not applicable", "no phase is open"
-    dropped = []
-    for dispatch in phase.dispatches:
-        expected = len(facts.view.plan.holders(dispatch)) if dispatch.address == "all" else 1
-        made = sum(task.dispatch == dispatch.name for task in tasks)
-        if made != expected:
-            dropped.append(f"{dispatch.name}: {made} of {expected} dispatched")
+    expected = expected_tasks(facts.view, phase)
+    missing = sorted(expected - {task.task for task in tasks})
+    counts = f"{len(expected) - len(missing)} of {len(expected)} dispatches are there"
+    dropped = [f"{counts}; dropped: {', '.join(missing)}"] if missing else []
     return _listed(dropped)
 
 

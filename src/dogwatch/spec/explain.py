@@ -55,7 +55,8 @@ def _dispatch(dispatch: Dispatch, plan: Plan) -> list[str]:
     risk = f", {dispatch.risk} risk" if dispatch.risk != "normal" else ""
     lines = [f"  {dispatch.name}: {who}{when}"]
     lines += _wrapped(dispatch.task, "      ")
-    facts = f"should take {_time(dispatch.expect_s)}, {_number(dispatch.attempts, 'attempt')}{risk}"
+    time = f"should take {_time(dispatch.expect_s)}, " if dispatch.expect_s is not None else ""
+    facts = f"{time}{_number(dispatch.attempts, 'attempt')}{risk}"
     lines += _wrapped(facts, "    ")
     if dispatch.outputs:
         outputs = _and(tuple(f"{output.path} ({output.kind})" for output in dispatch.outputs))

@@ -143,9 +143,10 @@ class Dispatch(Part):
     risk: Literal["normal", "high", "critical"] = Field(
         "normal", description="How much harm a failure would do: `claim_s` and its like go by it."
     )
-    expect_s: Seconds = Field(
-        1800.0,
-        description="How long it should take. When it takes half as long again, and twice later, an alert says so.",
+    expect_s: Seconds | None = Field(
+        None,
+        description="How long it should take. When it takes half as long again, and twice later, an alert says so."
+        " Where nothing is said, it is learnt from the role's earlier tasks once there are ten, and 1,800 s before.",
     )
     after: list[Name] = Field(
         [], max_length=200, description="Dispatches of this or an earlier phase that must be accepted first."

@@ -184,7 +184,8 @@ def send_task(helm: Helm, view: RunView, decision: route.SendTask) -> bool:
     def fn(tx: Tx) -> bool:
         taken = assign(tx, view, task, agent, marker)
         body = dispatch_text(view, taken, agent)
-        message = send(tx, agent, "dispatch", task.task, body, key=f"{task.task}:{taken.sends}")
+        # The moment makes it another message where the record of an earlier dispatch was lost.
+        message = send(tx, agent, "dispatch", task.task, body, key=f"{task.task}:{taken.sends}:{tx.now.wall:.6f}")
         event = {
             "task": task.task,
             "attempt": taken.attempt,

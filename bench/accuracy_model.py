@@ -149,7 +149,9 @@ class Agent:
     ) -> None:
         self.world, self.time = world, world.time
         self.name, self.incarnation, self.script = name, incarnation, script
-        self.pid = world.new_pid()
+        self.root = world.new_pid()
+        self.pid = world.new_pid() if script.shell else self.root
+        """The client's own process; with `shell: true` below a launcher that becomes a shell when it has ended."""
         self.born = self.time.now
         self.alive, self.session = True, "alive"
         self.stopped = self.hung = False
@@ -178,6 +180,10 @@ class Agent:
         self._begin(self._start())
 
     # What can be seen of it
+
+    @property
+    def root_lives(self) -> bool:
+        return self.alive or (self.script.shell and self.session == "alive")
 
     def cpu_s(self) -> float:
         return round(self._own_cpu_s + sum(child.cpu_s(self.time.now) for child in self.children), 2)

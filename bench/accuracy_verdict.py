@@ -3,9 +3,12 @@
 A trace is what happened in one run of a case: the ground truth, what dogwatch said of the judged agent and when, and
 what it did. The label of the case holds from `since` to `until` (`bench/accuracy_cases.py`). On top of its words:
 
-- What was said counts from one look after the label begins: nobody sees before looking (`late_s`).
+- What was said counts from one look after the label begins: nobody sees before looking (`late_s`). It no longer
+  counts just before the label ends: a hook is seen before the agent writes down that it has run (`early_s`).
 - What dogwatch does to the agent changes the facts. For `settle_s` from then on, `before`, `starting`, `working` and
   `idle` are right as well.
+- The label ends where dogwatch has mended the fault: with a task of the agent that is accepted, or with the end of the
+  turn that dogwatch has interrupted. Who was interrupted sits at its prompt with its work undone, so it may be nudged.
 - A fault is missed where no right word came although the label held for `settle_s`, or where dogwatch acted on
   something else first. Where neither is so the trace is void: the label never had to be seen.
 """
@@ -47,10 +50,11 @@ class Deed:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What dogwatch has taken the agent for from this moment on."""
+    """What dogwatch has taken the agent for from this moment on, and what that rested on."""
 
     mono: float
     kind: str
+    why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Trace:
     case: Case
     unit: float
     late_s: float
+    early_s: float
     deeds: list[Deed] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     acts: list[Act] = field(default_factory=list)
@@ -78,10 +83,10 @@ class Trace:
     problem: str = ""
     """Why the trace says nothing."""
 
-    def add(self, mono: float, kind: str) -> None:
+    def add(self, said: Said) -> None:
         """Notes a diagnosis where it is another one than before."""
-        if not self.said or self.said[-1].kind != kind:
-            self.said.append(Said(mono, kind))
+        if not self.said or self.said[-1].kind != said.kind:
+            self.said.append(said)
 
     @property
     def begin(self) -> float | None:
@@ -101,7 +106,12 @@ class Trace:
         if self.begin is None:
             return None
         ends = [self.begin + self.case.watch_s * self.unit, self.end]
-        return self.begin, min(ends if self.until is None else [*ends, self.until])
+        if self.until is not None:
+            ends.append(self.until)
+        if not self.case.healthy:
+            ends += [mono for mono in self.accepted if mono > self.begin]
+            ends += [act.mono for act in self.acts if act.action == "INTERRUPT" and act.mono > self.begin]
+        return self.begin, min(ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +151,12 @@ class Verdict:
 def judge_trace(trace: Trace) -> Verdict:
     """What the rules say of a trace."""
     case, window = trace.case, trace.window()
+    false = _false_actions(trace)
     if trace.problem or window is None:
         why = trace.problem or f"{case.since!r} never came"
-        false = [(act.mono, act.action, act.because) for act in trace.acts if not _is_allowed(case, act)]
-        return Verdict(case=case, void=why, false_actions=tuple(false))
+        return Verdict(case=case, void=why, false_actions=tuple((act.mono, act.action, act.because) for act in false))
     begin, end = window
     noticed = _noticed(trace, begin, end)
-    acts = [(act.mono - begin, act.action, act.because) for act in trace.acts]
     void = ""
     if noticed is None and not case.healthy:
         acted = any(begin <= act.mono <= end + trace.late_s for act in trace.acts)
@@ -157,14 +166,20 @@ def judge_trace(trace: Trace) -> Verdict:
         void=void,
         noticed_s=noticed,
         wrong=tuple((since - begin, until - begin, kind) for since, until, kind in _wrong(trace, begin, end)),
-        actions=tuple(acts),
-        false_actions=tuple(one for one, act in zip(acts, trace.acts, strict=True) if not _is_allowed(case, act)),
-        mended_s=_mended(trace, begin),
+        actions=tuple((act.mono - begin, act.action, act.because) for act in trace.acts),
+        false_actions=tuple((act.mono - begin, act.action, act.because) for act in false),
+        mended_s=_mended(trace, begin, end),
     )
 
 
-def _is_allowed(case: Case, act: Act) -> bool:
-    return not case.healthy and act.action in case.allowed
+def _false_actions(trace: Trace) -> list[Act]:
+    case, found, allowed = trace.case, [], set(trace.case.allowed)
+    for act in trace.acts:
+        if case.healthy or act.action not in allowed:
+            found.append(act)
+        elif act.action == "INTERRUPT":
+            allowed.add("NUDGE")
+    return found
 
 
 def _spans(trace: Trace) -> Iterator[tuple[float, float, str]]:
@@ -189,8 +204,9 @@ def _wrong(trace: Trace, begin: float, end: float) -> Iterator[tuple[float, floa
         if act.action in TOUCHES:
             until = act.mono + max(settle_s, trace.unit)
             allowances.append((act.mono - trace.late_s, until, frozenset((*case.before, *AFTERWARDS))))
+    last_s = end - trace.early_s if end == trace.until else end
     for since, until, kind in _spans(trace):
-        first, last = max(since, begin + trace.late_s), min(until, end)
+        first, last = max(since, begin + trace.late_s), min(until, last_s)
         if first >= last or kind in case.truth or kind == "unknown":
             continue
         right_until = first
@@ -201,14 +217,15 @@ def _wrong(trace: Trace, begin: float, end: float) -> Iterator[tuple[float, floa
             yield max(first, right_until if right_until > first else first), last, kind
 
 
-def _mended(trace: Trace, begin: float) -> float | None:
-    """How long it took from the fault to the agent's going on, where dogwatch has made it do so."""
+def _mended(trace: Trace, begin: float, end: float) -> float | None:
+    """How long after the fault the agent went on, where dogwatch has made it do so while the label held."""
     if trace.case.healthy:
         return None
-    first = next((act.mono for act in trace.acts if act.action in TOUCHES and act.mono >= begin - trace.late_s), None)
+    touched = [act.mono for act in trace.acts if act.action in TOUCHES]
+    first = next((mono for mono in touched if begin - trace.late_s <= mono <= end + trace.late_s), None)
     if first is None:
         return None
-    signs = [d.mono for d in trace.deeds if d.did in ("ready", "turn_start") and d.mono >= first - trace.late_s]
+    signs = [d.mono for d in trace.deeds if d.did in ("ready", "turn_start") and d.mono >= first]
     signs += [mono for mono in trace.accepted if mono >= first]
     return min(signs) - begin if signs else None
 

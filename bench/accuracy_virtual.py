@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.accuracy_cases import CASES, Case, limits, partner, scenario, variations
 from bench.accuracy_model import WALL, Agent, Message, Time
-from bench.accuracy_verdict import Act, Deed, Trace, Verdict, judge_trace, product_limits
+from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace, product_limits
 from dogwatch.crew.mending import LOOK_AGAIN_S, ONCE_S
 from dogwatch.crew.posting import ENTER_AGAIN_S
 from dogwatch.crew.tracks import SEARCH_S, Track
@@ -46,6 +46,7 @@ NOT_MODELLED: Mapping[str, str] = {
 }
 """Parts of cases that the model leaves out; the rest of these cases is modelled and counted."""
 BOOT = "virtual"
+EARLY_S = 0.1
 ENTER_S = 0.3
 ACCEPT_S = 0.3
 RESTART_S = 0.5
@@ -69,7 +70,7 @@ class World:
         self.time = Time()
         self.files: dict[str, tuple[int, float]] = {}
         self.limits = Limits(**product_limits(limits(case, parameters), UNIT))  # type: ignore[arg-type]
-        self.trace = Trace(case=case, unit=UNIT, late_s=self.limits.sweep_s)
+        self.trace = Trace(case=case, unit=UNIT, late_s=self.limits.sweep_s, early_s=EARLY_S)
         self.plan = _plan(case, self.limits, parameters)
         self.scripts = {"worker": parse(scenario(case, parameters, UNIT))}
         if case.partner_template or case.pipeline in ("two agents mailing", "review"):
@@ -149,7 +150,7 @@ class World:
                 self.time.after(self.parameters["dispatch_s"] * UNIT, lambda: self.free(agent))
 
         agent = self.agents[name] = Agent(self, name, incarnation, self.scripts[name], did)
-        process = ProcessId(BOOT, agent.pid, agent.pid)
+        process = ProcessId(BOOT, agent.root, agent.root)
         old = self.records.get(name, AgentRecord(run="t-1", agent=name, role=name, state="BUSY"))
         self.records[name] = replace(
             old, incarnation=incarnation, process=process, confirmed=self.moment, pane="%1", nudges=0, probed=None
@@ -284,7 +285,7 @@ class World:
         if record is None or record.state != "asked":
             return
         vote = Vote(approve=True, note="", round=record.round)
-        self.checkpoints[name] = replace(record, state="approved", verdicts={agent: vote})
+        self.checkpoints[name] = replace(record, state="approved", verdicts={agent: vote}, closed=self.moment)
         self.run = replace(self.run, phase=1)
         self.tasks["publish"] = self._task("publish", "worker", 1)
         self._dispatch("publish")
@@ -342,7 +343,7 @@ class World:
         record = self.records[name]
         lines = agent.lines()
         seen = harness("scripted").read(lines) if lines else None
-        tree = self._tree(agent) if agent.alive else None
+        tree = self._tree(agent) if agent.root_lives else None
         track = self.tracks.get(name)
         if track is None or track.process != record.process:
             track = self.tracks[name] = Track(record.process, now)
@@ -358,7 +359,7 @@ class World:
             if not fresh and agent.turn.state == "idle":
                 elsewhere = self._elsewhere(name, task)
         return Sight(
-            process="alive" if agent.alive else "dead",
+            process="alive" if agent.root_lives else "dead",
             session=agent.session,  # type: ignore[arg-type]
             turn=agent.turn,
             tree=track.tree,
@@ -379,9 +380,12 @@ class World:
         def member(pid: int, name: str, since: float, state: str) -> Member:
             return Member(ProcessId(BOOT, pid, pid), name, 0.0, 1, now - since, state)
 
-        root = member(agent.pid, "python", agent.born, "T" if agent.stopped else "S")
-        children = tuple(member(child.pid, child.name, child.since, "S") for child in agent.living())
-        return Tree(root, children, agent.cpu_s(), 1)
+        client = member(agent.pid, "python", agent.born, "T" if agent.stopped else "S")
+        below = tuple(member(child.pid, child.name, child.since, "S") for child in agent.living())
+        if agent.root == agent.pid:
+            return Tree(client, below, agent.cpu_s(), 1)
+        launcher = member(agent.root, "python" if agent.alive else "sh", agent.born, "S")
+        return Tree(launcher, (client, *below) if agent.alive else (), agent.cpu_s(), 1)
 
     def _output(self, path: str, task: TaskRecord) -> OutputSight:
         size, changed = self.files.get(path, (0, 0.0))
@@ -407,7 +411,7 @@ class Watched(World):
 
     def __init__(self, case: Case, parameters: Mapping[str, float]) -> None:
         super().__init__(case, parameters)
-        self.detail: list[tuple[float, Diagnosis, Sight]] = []
+        self._held_until = 0.0
         self.time.after(parameters["sweep_phase"] * self.limits.sweep_s, self._sweep_on)
 
     def died(self) -> None:
@@ -427,9 +431,7 @@ class Watched(World):
         for name in names:
             found = judge(view, name, sights[name], found_waits, now)
             if name == "worker":
-                self.trace.add(self.time.now, found.kind)
-                if not self.detail or self.detail[-1][1].kind != found.kind:
-                    self.detail.append((self.time.now, found, sights[name]))
+                self.trace.add(Said(self.time.now, found.kind, "; ".join(found.evidence)))
             self._tend(name, sights[name])
             record = self.records[name]
             if found.action and record.process is not None and not record.was_alerted(found.stall, now):
@@ -453,6 +455,10 @@ class Watched(World):
                 return False
             self.records[name] = replace(record, probed=self.moment)
             self.send(name, "health_check", name)
+        elif action == "HOLD":
+            if self.time.now < self._held_until:
+                return True
+            self._held_until = self.time.now + self.limits.hold_s
         elif action == "INTERRUPT":
             self.agents[name].escape()
         elif action == "NUDGE":
@@ -517,11 +523,11 @@ class Polled(World):
         if said == "critical":
             self._restart(said)
         else:
-            self.trace.add(self.time.now, said)
+            self.trace.add(Said(self.time.now, said))
 
     def _restart(self, why: str) -> None:
         self._strikes = 0
-        self.trace.add(self.time.now, why)
+        self.trace.add(Said(self.time.now, why))
         self.trace.acts.append(Act(self.time.now, "RESTART", why))
         self.restart("worker")
 
@@ -549,12 +555,12 @@ def watched(case: Case, parameters: Mapping[str, float]) -> Watched:
 
 
 def polled(case: Case, parameters: Mapping[str, float]) -> Verdict:
-    """The case under the usual approach. Where it is critical counts as seen, whatever the fault is: it has no other
-    words. A healthy agent is judged while its label holds, a fault for as long as the approach may need."""
+    """The case under the usual approach. A fault counts as seen with either of its two words, whatever the fault is.
+    A healthy agent is judged while its label holds, a fault for as long as the approach may need."""
     world = Polled(case, parameters)
     world.sweep_post()
     trace = world.trace
-    trace.case = replace(case, truth=(*case.truth, "critical")) if not case.healthy else case
+    trace.case = replace(case, truth=("critical", "session_dead")) if not case.healthy else case
     begins = 1000 + LIFE_BEFORE_UNITS * UNIT
     world.time.run(lambda: trace.begin is not None, begins)
     begin = world.time.now

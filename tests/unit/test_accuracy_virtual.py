@@ -18,7 +18,8 @@ NOT_RIGHT_YET: dict[str, str] = {
     "waits-for-a-partner-that-died": "`idle` until `nudge_s`, although it is known at once whom it waits for",
     "hangs-before-its-first-task": "a busy screen without a turn is `working` for ever",
     "outputs-with-another-name": "outputs are looked for under their exact names",
-    "approved-and-nothing-written": "there is no `checkpoint_deadlock`",
+    "approved-and-nothing-written": "the time since the approval begins anew with each incarnation",
+    "crash-that-leaves-a-shell": "only the pane's own process is looked at, which lives on as a shell",
 }
 """Cases that dogwatch does not get right, and why."""
 

@@ -1,0 +1,191 @@
+"""How well dogwatch tells what its agents are doing: the labelled corpus on real screens and on a virtual clock.
+
+`make bench NAME=accuracy` runs everything. While something is being developed:
+`python -m bench.accuracy --development [--real-only | --virtual-only] [--only NAME …] [--unit S] [--jobs N]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from bench import accuracy_real, accuracy_virtual
+from bench.accuracy_cases import CASES, Case
+from bench.accuracy_verdict import DEAD, Score, Trace, Verdict, by_class, judge_trace, percentile, score
+from bench.harness import RESULTS, Figure
+
+RECALL_MIN = 0.99
+WRONG_MAX = 0.02
+DEAD_S_MAX = 1.0
+SETS = (("development", False), ("final", True))
+
+
+def measure() -> Sequence[Figure]:
+    """All figures. What they are made of is in `results/accuracy-details.json`: each real run, and each virtual one in
+    which something was not as it should be."""
+    real = [judge_trace(trace) for trace in accuracy_real.play_all(CASES, told=_tell)]
+    virtual, usual = accuracy_virtual.measure(CASES)
+    _show("on real screens", real)
+    _show("on a virtual clock", virtual)
+    _show("the usual approach on a virtual clock (a poll every 5 minutes, three without a change are critical)", usual)
+    _keep(real, virtual, usual)
+    return [
+        *(figure for name, final in SETS for figure in _figures(f"real, {name}", _of(real, final=final))),
+        *(figure for name, final in SETS for figure in _figures(f"virtual, {name}", _of(virtual, final=final))),
+    ]
+
+
+def _figures(name: str, verdicts: Sequence[Verdict]) -> list[Figure]:
+    total = score(name, verdicts)
+    classes = {one.name: [1000 * s for s in one.notice_s] for one in by_class(verdicts) if one.notice_s}
+    figures = [
+        Figure(name=f"{name}: false actions", value=total.false_actions, unit="", target=0),
+        Figure(
+            name=f"{name}: faults seen for what they are, of {total.faults}",
+            value=total.recall,
+            unit="",
+            target=RECALL_MIN,
+            comparison=">=",
+            times_ms=classes,
+        ),
+        Figure(
+            name=f"{name}: runs with a wrong diagnosis, of {total.count - total.void}",
+            value=total.wrong_share,
+            unit="",
+            target=WRONG_MAX,
+        ),
+    ]
+    dead = score("dead", [one for one in verdicts if one.case.truth[0] in DEAD])
+    if name.startswith("real") and dead.faults:
+        late = percentile(dead.notice_s, 95)
+        times = {"from the death to the diagnosis": [1000 * s for s in dead.notice_s]} if dead.notice_s else {}
+        figures += [
+            Figure(name=f"{name}: deaths missed", value=dead.faults - dead.noticed, unit="", target=0),
+            Figure(
+                name=f"{name}: a death is noticed within (p95)",
+                value=late if late is not None else float("inf"),
+                unit="s",
+                target=DEAD_S_MAX,
+                times_ms=times,
+            ),
+        ]
+    return figures
+
+
+def _of(verdicts: Sequence[Verdict], *, final: bool) -> list[Verdict]:
+    return [one for one in verdicts if one.case.final == final]
+
+
+def _show(title: str, verdicts: Sequence[Verdict]) -> None:
+    """A table with a row for each class, development and final cases apart, and what was not as it should be."""
+    for name, final in SETS:
+        mine = _of(verdicts, final=final)
+        if not mine:
+            continue
+        print(f"\n{title}: {name}")
+        head = ("runs", "void", "recall", "wrong", "false", "notice p50", "p95", "mended", "mend p50", "p95")
+        print(f"{'class':28}" + "".join(f"{word:>11}" for word in head))
+        for one in [*by_class(mine), score("all", mine)]:
+            print(f"{one.name:28}" + "".join(f"{word:>11}" for word in _row(one)))
+        _show_faults(mine)
+
+
+def _row(one: Score) -> list[str]:
+    def times(values: Sequence[float]) -> list[str]:
+        found = [percentile(values, share) for share in (50, 95)]
+        return ["-" if value is None else f"{value:.2f} s" for value in found]
+
+    recall = f"{one.recall:.3f}" if one.faults else "-"
+    counts = [str(one.count), str(one.void), recall, str(one.wrong), str(one.false_actions)]
+    return [*counts, *times(one.notice_s), str(one.mended), *times(one.mend_s)]
+
+
+def _show_faults(verdicts: Sequence[Verdict]) -> None:
+    lines: dict[str, int] = {}
+    for one in verdicts:
+        line = _sentence(one)
+        if line:
+            lines[line] = lines.get(line, 0) + 1
+    for line, count in lines.items():
+        print(f"  {line}" + (f" ({count} runs)" if count > 1 else ""))
+
+
+def _sentence(one: Verdict) -> str:
+    words = [f"void: {one.void}"] if one.void else []
+    words += ["missed"] if one.missed else []
+    words += [f"wrong: {', '.join(dict.fromkeys(kind for _, _, kind in one.wrong))}"] if one.wrong else []
+    false = dict.fromkeys(f"{action} because of {because}" for _, action, because in one.false_actions)
+    words += [f"false: {', '.join(false)}"] if false else []
+    return f"{one.case.name} ({' or '.join(one.case.truth)}): {'; '.join(words)}" if words else ""
+
+
+def _keep(real: Sequence[Verdict], virtual: Sequence[Verdict], usual: Sequence[Verdict]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    parts = {"real": real, "virtual": virtual, "usual": usual}
+    content = {
+        "not_modelled": dict(accuracy_virtual.NOT_MODELLED),
+        **{
+            part: {
+                **{
+                    name: [s.as_json() for s in [*by_class(mine), score("all", mine)]]
+                    for name, final in SETS
+                    if (mine := _of(verdicts, final=final))
+                },
+                "runs": [one.as_json() for one in verdicts if part == "real" or _sentence(one)],
+            }
+            for part, verdicts in parts.items()
+        },
+    }
+    (RESULTS / "accuracy-details.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _tell(trace: Trace) -> None:
+    said = _sentence(judge_trace(trace)) or f"{trace.case.name}: as it should be"
+    print(f"  {said}", flush=True)
+
+
+def _explain(trace: Trace) -> None:
+    """The whole story of one trace."""
+    begin = trace.begin or (trace.deeds[0].mono if trace.deeds else 0.0)
+    story = [(deed.mono, f"{deed.did} {deed.rest[-160:]}") for deed in trace.deeds]
+    story += [(said.mono, f"    said: {said.kind} ({said.why[:200]})") for said in trace.said]
+    story += [(act.mono, f"    done: {act.action} because of {act.because}") for act in trace.acts]
+    for mono, what in sorted(story):
+        print(f"{mono - begin:9.2f} {what}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Some cases, for whoever works on them."""
+    parser = argparse.ArgumentParser(prog="python -m bench.accuracy", description=measure.__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help="cases by name")
+    parser.add_argument("--development", action="store_true", help="leave the final cases alone")
+    parser.add_argument("--real-only", action="store_true")
+    parser.add_argument("--virtual-only", action="store_true")
+    parser.add_argument("--unit", type=float, default=accuracy_real.UNIT, help="seconds of a unit on real screens")
+    parser.add_argument("--jobs", type=int, default=accuracy_real.JOBS, help="real runs at a time")
+    parser.add_argument("--story", action="store_true", help="tell everything that happened on real screens")
+    flags = parser.parse_args(arguments)
+    cases = _chosen(flags.only, development=flags.development)
+    if not flags.virtual_only:
+        traces = accuracy_real.play_all(cases, flags.unit, flags.jobs, _tell)
+        for trace in traces if flags.story else ():
+            _explain(trace)
+        _show("on real screens", [judge_trace(trace) for trace in traces])
+    if not flags.real_only:
+        virtual, usual = accuracy_virtual.measure(cases)
+        _show("on a virtual clock", virtual)
+        _show("the usual approach", usual)
+    return 0
+
+
+def _chosen(names: Sequence[str], *, development: bool) -> list[Case]:
+    unknown = set(names) - {case.name for case in CASES}
+    if unknown:
+        sys.exit(f"error: there is no case {', '.join(sorted(unknown))}")
+    return [case for case in CASES if (not names or case.name in names) and not (development and case.final)]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -22,7 +22,7 @@ from bench.accuracy_model import WALL, Agent, Message, Time
 from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace, product_limits
 from dogwatch.crew.mending import LOOK_AGAIN_S, ONCE_S
 from dogwatch.crew.posting import ENTER_AGAIN_S
-from dogwatch.crew.tracks import SEARCH_S, Track
+from dogwatch.crew.tracks import Track
 from dogwatch.harness import harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Output, Phase, Plan, Role
@@ -83,7 +83,6 @@ class World:
         self.messages: dict[str, MessageRecord] = {}
         self.checkpoints: dict[str, CheckpointRecord] = {}
         self.tracks: dict[str, Track] = {}
-        self.searched: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._pids = 100
         self._ids = 0
         for name in self.scripts:
@@ -348,7 +347,7 @@ class World:
         if track is None or track.process != record.process:
             track = self.tracks[name] = Track(record.process, now)
         screen = seen.state if seen is not None else "unknown"
-        track.note(screen, lines, tree, now)
+        track.note(screen, lines, tree, agent.turn.pid, now)
         task = self.view.task_of(name)
         fresh = False
         outputs: tuple[OutputSight, ...] = ()
@@ -392,18 +391,19 @@ class World:
         return OutputSight(path, size, changed, bool(size) and self._signature(path) != task.marker.get(path, ""))
 
     def _elsewhere(self, name: str, task: TaskRecord) -> tuple[str, ...]:
-        searched, found = self.searched.get(name, (0.0, ()))
-        if not searched or self.time.now - searched >= SEARCH_S:
-            missing = {os.path.basename(one.path) for one in task.outputs if one.path not in self.files}
-            places = {one.path for one in task.outputs}
-            since = task.dispatched.wall if task.dispatched else 0.0
-            found = tuple(
-                path
-                for path, (_, changed) in self.files.items()
-                if os.path.basename(path) in missing and path not in places and changed >= since
-            )
-            self.searched[name] = (self.time.now, found)
-        return found
+        """What `files.elsewhere` would find: of the same name anywhere, or of the same kind in the right place."""
+        missing = [one.path for one in task.outputs if one.path not in self.files]
+        names = {os.path.basename(path) for path in missing}
+        kinds = {(os.path.dirname(path), os.path.splitext(path)[1]) for path in missing}
+        places = {one.path for other in self.view.tasks.values() for one in other.outputs}
+        since = task.dispatched.wall if task.dispatched else 0.0
+        return tuple(
+            path
+            for path, (_, changed) in self.files.items()
+            if (os.path.basename(path) in names or (os.path.dirname(path), os.path.splitext(path)[1]) in kinds)
+            and path not in places
+            and changed >= since
+        )
 
 
 class Watched(World):

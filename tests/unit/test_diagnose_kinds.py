@@ -105,11 +105,11 @@ def test_a_stopped_process_is_no_sign_of_life_whatever_its_screen_did_last() -> 
 
 
 def test_the_same_call_again_and_again_without_output_is_a_loop() -> None:
-    call: dict[str, Any] = {"call": 'Bash {"command": "make check"}', "repeats": 20, "repeats_since": ago(60)}
+    call: dict[str, Any] = {"call": 'Bash {"command": "make check"}', "repeats": 10, "repeats_since": ago(60)}
     result = found(working(1, life_s=0, **call))
     assert (result.kind, result.action) == ("looping", "ESCALATE")
     assert 'Bash {"command": "make check"}' in result.evidence[0]
-    assert found(working(1, life_s=0, **{**call, "repeats": 19})).kind == "working"
+    assert found(working(1, life_s=0, **{**call, "repeats": 9})).kind == "working"
 
 
 def test_a_permission_dialog_calls_a_person_and_says_what_about() -> None:

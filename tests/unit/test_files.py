@@ -103,9 +103,20 @@ def test_an_output_in_another_place_is_found_by_its_name_if_it_is_new(tmp_path: 
     os.utime(tmp_path / "old/b.csv", (5, 5))
     write(tmp_path, ".cache/b.csv", b"hidden")
     write(tmp_path, "elsewhere/a.md", b"the right one is there")
-    assert elsewhere(roots, str(out), OUTPUTS, 1000.0) == (str(tmp_path / "elsewhere/b.csv"),)
+    known = {output.path for output in OUTPUTS}
+    assert elsewhere(roots, str(out), OUTPUTS, known, 1000.0) == (str(tmp_path / "elsewhere/b.csv"),)
     write(out, "sub/b.csv", b"in its place")
-    assert elsewhere(roots, str(out), OUTPUTS, 1000.0) == ()
+    assert elsewhere(roots, str(out), OUTPUTS, known, 1000.0) == ()
+
+
+def test_an_output_under_another_name_in_the_right_place_is_found_unless_it_is_anothers(tmp_path: Path) -> None:
+    write(tmp_path, "a.md", b"in its place")
+    write(tmp_path, "sub/data.csv", b"misnamed")
+    write(tmp_path, "sub/notes.txt", b"something else")
+    write(tmp_path, "sub/c.csv", b"of another task")
+    known = {"a.md", "sub/b.csv", "sub/c.csv"}
+    found = elsewhere((str(tmp_path),), str(tmp_path), OUTPUTS, known, 1000.0)
+    assert found == (str(tmp_path / "sub/data.csv"),)
 
 
 TEXT = "# Report\nwarm and cold: 21 °C\n"

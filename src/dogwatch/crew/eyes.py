@@ -82,7 +82,7 @@ class MachineEyes:
         turn = self._turn(agent)
         now = self._clock.now()
         track = self._track(agent, now)
-        track.note(screen, lines, tree, now.mono)
+        track.note(screen, lines, tree, turn.pid, now.mono)
         task = view.task_of(agent.agent)
         fresh = False
         elsewhere: tuple[str, ...] = ()
@@ -91,7 +91,9 @@ class MachineEyes:
             fresh = not files.unwritten(view.run.output, task.outputs, task.marker)
             outputs = files.seen(view.run.output, task.outputs, task.marker)
             if not fresh and turn.state == "idle" and task.dispatched is not None:
-                elsewhere = track.elsewhere(view.run, task.outputs, task.dispatched, now.mono)
+                known = {output.path for other in view.tasks.values() for output in other.outputs}
+                since = task.dispatched
+                elsewhere = track.elsewhere(view.run, task.outputs, known, since, turn.newest, now.mono)
         shown = () if view.run.sensitive else tuple(line.rstrip() for line in lines if line.strip())
         return Sight(
             process=process,

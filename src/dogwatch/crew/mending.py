@@ -67,7 +67,8 @@ def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) 
         before = item.pushed.mono - float(item.body["quiet_s"])
         if sight.screen == item.body.get("pane"):
             sight = replace(sight, screen_since=min(sight.screen_since, item.pushed.mono - limits.dialog_s))
-        sight = replace(sight, watched_since=min(sight.watched_since, before))
+        # Whatever changed since a look of its own that is older than the silence proves nothing against it.
+        sight = replace(sight, watched_since=min(sight.watched_since, before), life=min(sight.life, before))
     found = judge(view, name, sight, waits(view, sights, now), now)
     return None if found.kind == "unknown" and sight.hooks else found
 

@@ -21,6 +21,8 @@ from dogwatch.model.view import RunView
 
 ENTER_AGAIN_S = 2.0
 TRIES_MAX = 3
+PROMPT_S = 10.0
+"""How long a prompt must stand there to be believed against the hooks."""
 
 
 def post(helm: Helm, view: RunView) -> bool:
@@ -49,7 +51,7 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
         helm.record(lambda tx: expire(tx, message))
         return True
     if not message.step:
-        return _may_type(client, sight) and _paste(helm, view, message)
+        return _may_type(client, sight, helm.now) and _paste(helm, view, message)
     age = _age(helm.now, message)
     if not client.hooks and message.step != "pasted":
         # A captain was killed in the middle, and nothing tells how far it came: at least once, for plain commands.
@@ -58,13 +60,13 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if message.step in ("pasting", "pasted"):
         if _is_ours(client, message, sight):
             return age < client.enter_delay_s or _press_enter(helm, view, message, client)
-        if age > view.plan.limits.receipt_s and _may_type(client, sight):
+        if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
             # A captain was killed before it pasted. As long as a client may need to draw a paste, none is repeated.
             _step(helm, message, "")
         return True
     if _is_ours(client, message, sight) and sight.screen == "idle" and age > ENTER_AGAIN_S:
         return _press_enter(helm, view, message, client)
-    if age > view.plan.limits.receipt_s and _may_type(client, sight):
+    if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
         helm.record(lambda tx: _retry(tx, view, message))
     return True
 
@@ -82,11 +84,15 @@ def _is_obsolete(view: RunView, message: MessageRecord) -> bool:
     )
 
 
-def _may_type(client: Harness, sight: Sight) -> bool:
-    """Only an idle, empty composer of a client that has said it is there."""
+def _may_type(client: Harness, sight: Sight, now: Moment) -> bool:
+    """Only an idle, empty composer of a client that has said it is there. Where the hooks have not told of the turn's
+    end, the prompt must have stood there for a while, and nothing else been heard."""
     if not client.hooks:
         return True
-    return sight.turn.state == "idle" and sight.screen == "idle" and sight.composer == ""
+    if sight.turn.state == "none" or sight.screen != "idle" or sight.composer != "":
+        return False
+    quiet_since = max(sight.turn.newest, sight.screen_since)
+    return sight.turn.state == "idle" or now.mono - quiet_since >= PROMPT_S
 
 
 def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:

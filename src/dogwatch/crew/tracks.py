@@ -5,7 +5,7 @@ All of it is cache: a crew member that starts anew begins with its first look, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
@@ -36,10 +36,11 @@ class Track:
         self._cores_from = (0.0, 0.0)
         self._cores: float | None = None
         self._searched = 0.0
+        self._heard = -1.0
         self._found: tuple[str, ...] = ()
 
-    def note(self, screen: str, lines: Sequence[str], tree: census.Tree | None, mono: float) -> None:
-        """One more look."""
+    def note(self, screen: str, lines: Sequence[str], tree: census.Tree | None, client: int, mono: float) -> None:
+        """One more look. `client` is the pid that the hooks name: below a launcher, not the agent's own process."""
         if lines:
             if screen != self._screen:
                 self._screen, self.screen_since = screen, mono
@@ -58,16 +59,20 @@ class Track:
         if mono - since >= CORES_S:
             self._cores = max(0.0, tree.cpu_s - cpu_s) / (mono - since)
             self._cores_from = (mono, tree.cpu_s)
+        clients = [tree.root, *(child for child in tree.children if child.process.pid == client)]
         self.tree = Tree(
             cores=self._cores,
             rss_bytes=tree.rss_bytes,
-            stopped=tree.root.state in "Tt",
+            stopped=any(one.state in "Tt" for one in clients),
             children=tuple(Child(one.process.pid, one.name, one.age_s, one.cpu_s) for one in tree.children),
         )
 
-    def elsewhere(self, run: RunRecord, outputs: Sequence[Output], since: Moment, mono: float) -> tuple[str, ...]:
-        """Files of the run's missing outputs' names, written since then in other places."""
-        if not self._searched or mono - self._searched >= SEARCH_S:
-            self._searched = mono
-            self._found = files.elsewhere((run.output, run.project), run.output, outputs, since.wall)
+    def elsewhere(
+        self, run: RunRecord, outputs: Sequence[Output], known: Set[str], since: Moment, heard: float, mono: float
+    ) -> tuple[str, ...]:
+        """Files that seem to be missing outputs, written since then in other places. `known` are the outputs of all
+        tasks; what was found is used again until the agent is `heard` of."""
+        if heard != self._heard or mono - self._searched >= SEARCH_S:
+            self._searched, self._heard = mono, heard
+            self._found = files.elsewhere((run.output, run.project), run.output, outputs, known, since.wall)
         return self._found

@@ -142,7 +142,7 @@ class Limits:
     receipt_s: float = 20.0
     long_tool_s: float = 60.0
     tool_max_s: float = 0.0
-    repeats_max: int = 20
+    repeats_max: int = 10
     stops_max: int = 3
     dialog_s: float = 3.0
     subagent_s: float = 1800.0

@@ -34,7 +34,8 @@ class Turn:
     `receipts` are the ids of dogwatch's messages that the client has submitted, with the time. `call` is the latest
     tool call and `repeats` how often it was made in a row, beginning at `repeats_since`. `stops` counts how often the
     client wanted to stop since it last did something else. `failure` is the provider's error that ended the last turn,
-    `dialog` the question that waits for a person's answer, `compacted` when the context was last made shorter.
+    `dialog` the question that waits for a person's answer; `compacting` is since when the context is being made shorter
+    (0: it is not), `compacted` when that was last done.
     """
 
     state: Literal["none", "idle", "working"] = "none"
@@ -51,6 +52,7 @@ class Turn:
     failure: str = ""
     dialog: str = ""
     dialog_since: float = 0.0
+    compacting: float = 0.0
     compacted: float = 0.0
 
 
@@ -67,7 +69,8 @@ class Child:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """The agent's process and all below it. `cores` is the cpu time used since the look before, for each second; None
-    where there was none. `stopped` is whether the agent's own process was stopped by a signal."""
+    where there was none. `stopped` is whether the agent's own process, or the client below it, was stopped by a
+    signal."""
 
     cores: float | None = None
     rss_bytes: int = 0

@@ -29,7 +29,8 @@ class Duty:
     risk: str = "normal"
     expect_s: float = 0.0
     approved: str = ""
-    """The checkpoint whose approval this task has waited for."""
+    """The checkpoint whose approval this task has waited for, and when it was given."""
+    approved_at: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,9 @@ class RunView:
         """What `agent` owes now, or None where it may be idle for ever."""
         task = self.task_of(agent)
         if task is not None:
-            return Duty("task", task.task, task.delivered, task.risk, task.expect_s, self._approval_before(task))
+            approval = self._approval_before(task)
+            name, given = (approval.checkpoint, approval.closed) if approval is not None else ("", None)
+            return Duty("task", task.task, task.delivered, task.risk, task.expect_s, name, given)
         for message in reversed(self.messages_to(agent)):
             if message.kind == "checkpoint":
                 record = self.checkpoints[message.subject]
@@ -136,12 +139,13 @@ class RunView:
                 return Duty("mail", message.id, message.delivered)
         return None
 
-    def _approval_before(self, task: TaskRecord) -> str:
+    def _approval_before(self, task: TaskRecord) -> CheckpointRecord | None:
         """The latest checkpoint that was approved before the task was sent."""
-        sent = task.dispatched
-        approved = [c for c in self.checkpoints.values() if c.state == "approved" and c.closed is not None]
-        before = [c for c in approved if sent is not None and c.closed is not None and c.closed.wall <= sent.wall]
-        return max(before, key=lambda c: c.closed.wall if c.closed else 0.0).checkpoint if before else ""
+        if not self.checkpoints or task.dispatched is None:
+            return None
+        closed = [(c.closed.wall, c) for c in self.checkpoints.values() if c.state == "approved" and c.closed]
+        before = [(wall, c) for wall, c in closed if wall <= task.dispatched.wall]
+        return max(before, key=lambda pair: pair[0])[1] if before else None
 
     def waiting_messages(self, agent: str) -> tuple[MessageRecord, ...]:
         """What is queued for the current incarnation of `agent`, oldest first; before it, what is being typed: that

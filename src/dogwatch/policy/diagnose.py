@@ -103,7 +103,7 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
             return None
         is_young = not turn.tools or all(now.mono - tool.since < limits.long_tool_s for tool in turn.tools.values())
         return WORKING if is_young else None
-    if turn.state == "none" or sight.screen != "idle" or turn.stops >= limits.stops_max:
+    if turn.state == "none" or sight.screen != "idle" or turn.stops >= limits.stops_max or turn.compacting:
         return None
     if not owes:
         return RESTING
@@ -132,12 +132,16 @@ def diagnose(
         return Diagnosis(kind="unknown", confidence=0.0, evidence=(proof,))
     if sight.turn.state == "none":
         return _starting(case)
+    if sight.screen == "shell" and not _has_client(case):
+        return _dead(case)
     return _asking(case) or (_working(case) if sight.turn.state == "working" else _idle(case))
 
 
 def _dead(case: Case) -> Diagnosis:
     sight, stall = case.sight, case.stall("dead")
     process = f"process: {case.agent.process} is gone"
+    if sight.process == "alive":
+        process = f"process: the client (pid {sight.turn.pid}) is gone, its launcher lives"
     if sight.outputs_fresh and sight.turn.state == "idle":
         # It had ended its turn; had it died in the middle of one, the files might be half written.
         proof = (process, "hooks: its turn had ended", "files: every expected output is newer than the dispatch")
@@ -202,15 +206,20 @@ def _asking(case: Case) -> Diagnosis | None:
         # Asked for a moment ago; many such dialogs are answered by the client's own rules.
         return Diagnosis(kind="working", evidence=(f"hooks: permission was asked for ({turn.dialog})",))
     if sight.screen == "retry":
+        # Short ones are the client's own affair.
+        lasts = case.age(sight.screen_since) >= 3 * limits.nudge_s
         return Diagnosis(
             kind="provider_wait",
             confidence=LIKELY,
             evidence=("screen: the client waits for its provider and tries again by itself",),
-            action="HOLD",
+            action="HOLD" if lasts else "",
             advice="wait: it tries again by itself",
             stall=case.stall("retry", f"{turn.newest:.3f}"),
             waits_for="its provider",
         )
+    if turn.compacting and case.age(turn.compacting) < limits.claim_s:
+        proof = f"hooks: the context is being made shorter for {case.age(turn.compacting):.0f} s"
+        return Diagnosis(kind="working", evidence=(proof,))
     if turn.stops >= limits.stops_max and case.age(turn.newest) < limits.nudge_s:
         return Diagnosis(
             kind="stop_loop",
@@ -240,27 +249,49 @@ def _working(case: Case) -> Diagnosis:
     if overdue:
         return _subagent_overdue(case, overdue[0].type, overdue[0].since)
     tool = max(turn.tools.values(), key=lambda call: case.age(call.since), default=None)
-    if tool is not None and case.age(tool.since) >= limits.long_tool_s and _is_alive(case):
+    if sight.screen == "idle" and _tool_child(case) is None and case.age(sight.screen_since) >= limits.nudge_s:
+        return _open_at_the_prompt(case, case.age(max(turn.newest, progress)))
+    if tool is not None and case.age(tool.since) >= limits.long_tool_s and sight.screen != "idle" and _is_alive(case):
         return _long_tool(case, tool)
-    if quiet_s < limits.nudge_s or _is_alive(case):
+    limit_s = claim_s(case.duty.risk if case.duty else "normal", limits)
+    if quiet_s < limit_s or _is_alive(case):
         proof = f"hooks: a turn is open for {case.age(turn.since):.0f} s" + (f", in {tool}" if tool else "")
         return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(proof,))
     return _stalled(case, quiet_s)
+
+
+def _open_at_the_prompt(case: Case, quiet_s: float) -> Diagnosis:
+    """The hooks have not told of the turn's end, and the prompt stands there: interrupted by a person, for example. The
+    screen alone says so, so it is acted on later than where the hooks do."""
+    if quiet_s < case.limits.nudge_s or case.duty is None or case.duty.delivered is None:
+        proof = "hooks: a turn is open, the screen shows a prompt"
+        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(proof,))
+    is_due = quiet_s >= case.limits.tier2_s
+    return Diagnosis(
+        kind="silent_turn",
+        confidence=LIKELY,
+        quiet_s=quiet_s,
+        evidence=(
+            f"screen: the prompt is idle for {case.age(case.sight.screen_since):.0f} s",
+            f"hooks: nothing for {quiet_s:.0f} s, the end of the turn was not told",
+        ),
+        action="NUDGE" if is_due else "",
+        advice="ask it to go on" if is_due else f"wait until {case.limits.tier2_s:g} s: only the screen says so",
+        stall=case.stall("prompt", f"{case.sight.turn.newest:.3f}"),
+    )
 
 
 def _stalled(case: Case, quiet_s: float) -> Diagnosis:
     """A turn is open, and nothing at all comes from it: no hook, no cpu, no child, a screen that stands still."""
     tree = case.sight.tree
     state = "its process is stopped by a signal" if tree and tree.stopped else "no cpu, no tool"
-    evidence = (f"hooks: a turn is open, nothing for {quiet_s:.0f} s", f"process: {state}", "screen: it stands still")
-    limit_s = claim_s(case.duty.risk if case.duty else "normal", case.limits)
-    is_due = quiet_s >= limit_s
+    open_ = "a turn is open" if case.sight.turn.state == "working" else "no turn is open, the screen shows work"
     return Diagnosis(
         kind="stalled",
-        evidence=evidence,
+        evidence=(f"hooks: {open_}, nothing for {quiet_s:.0f} s", f"process: {state}", "screen: it stands still"),
         quiet_s=quiet_s,
-        action="PROBE" if is_due else "",
-        advice="ask for a sign of life, then start it again" if is_due else f"wait until {limit_s:g} s",
+        action="PROBE",
+        advice="ask for a sign of life, then start it again",
         stall=case.stall("hang", f"{case.sight.turn.newest:.3f}"),
     )
 
@@ -291,6 +322,9 @@ def _idle(case: Case) -> Diagnosis:
             return _subagent_overdue(case, oldest.type, oldest.since)
         proof = f"hooks: sub-agent {oldest.type} runs for {case.age(oldest.since):.0f} s"
         return Diagnosis(kind="waiting", evidence=(proof,), waits_for=f"sub-agent {oldest.type}")
+    alone_s = case.age(max(turn.newest, sight.life, sight.watched_since))
+    if sight.screen == "busy" and alone_s >= claim_s(duty.risk if duty else "normal", case.limits):
+        return _stalled(case, alone_s)
     if sight.screen in ("busy", "starting", "dialog"):
         # Between two hooks, or waiting for a job of its own in the background: not idle, whatever the last hook said.
         return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(f"screen: {sight.screen}",))
@@ -326,9 +360,9 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             stall=f"{stall}:failure",
             waits_for="its provider",
         )
-    if quiet_s < limits.nudge_s or sight.outputs_fresh:
+    if sight.outputs_fresh or (quiet_s < limits.nudge_s and not case.awaited):
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
-    if case.ring:
+    if case.ring and quiet_s >= limits.nudge_s:
         chain = " waits for ".join((*case.ring, case.ring[0]))
         return Diagnosis(
             kind="deadlock",
@@ -351,7 +385,7 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             advice="tell it where the output belongs",
             stall=f"{stall}:path",
         )
-    if duty.approved and case.now.since(duty.delivered) >= limits.checkpoint_s and not any_new(sight):
+    if duty.approved_at and case.now.since(duty.approved_at) >= limits.checkpoint_s and not any_new(sight):
         approval = f"ledger: {duty.approved} was approved, and nothing of {duty.subject} is written since"
         return Diagnosis(
             kind="checkpoint_deadlock",
@@ -412,7 +446,16 @@ def _tool_child(case: Case) -> Child | None:
     if tree is None or not tools:
         return None
     begun_s = max(case.age(tool.since) for tool in tools)
-    return next((child for child in tree.children if child.age_s <= begun_s + 1.0), None)
+    mine = (child for child in tree.children if child.pid != case.sight.turn.pid)
+    return next((child for child in mine if child.age_s <= begun_s + 1.0), None)
+
+
+def _has_client(case: Case) -> bool:
+    """Whether the process that the hooks name is still there; true where that cannot be told."""
+    tree, pid = case.sight.tree, case.sight.turn.pid
+    if tree is None or not pid or case.agent.process is None:
+        return True
+    return pid == case.agent.process.pid or any(child.pid == pid for child in tree.children)
 
 
 def _file_mono(case: Case) -> float:

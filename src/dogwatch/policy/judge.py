@@ -14,11 +14,12 @@ from dogwatch.policy.waits import WaitGraph
 def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment) -> Diagnosis:
     """What the agent is doing. Of those that wait for one another in a ring, only the youngest wait is broken."""
     agent, limits = view.agents[name], view.limits_of(name)
-    if agent.confirmed is not None and agent.process is not None:
+    mine = graph.of(name)
+    if agent.confirmed is not None and agent.process is not None and not mine:
         well = plainly_well(sight, limits, now, owes=sight.turn.state == "idle" and view.owes(name))
         if well is not None:
             return well
-    awaited = [wait.target for wait in graph.of(name) if wait.what.startswith("mail ")]
+    awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
     members = graph.ring(name) if awaited else ()
     found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:

@@ -21,7 +21,9 @@ def fold(turn: Turn, line: SpoolLine) -> Turn:
     if _is_of_subagent(line):
         return _with_subagents(turn, line)
     if line.event in ("PostCompact", "SessionStart") and _is_compaction(line):
-        return replace(turn, compacted=line.mono)
+        return replace(turn, compacted=line.mono, compacting=0.0)
+    if line.event == "PreCompact":
+        return replace(turn, compacting=line.mono)
     change = _CHANGES.get(line.event)
     return change(turn, line) if change is not None else turn
 
@@ -87,12 +89,14 @@ def _begun(turn: Turn, line: SpoolLine) -> Turn:
 def _open(turn: Turn, line: SpoolLine) -> Turn:
     """The client does something: a turn is open, and whatever was asked has been answered."""
     since = turn.since if turn.state == "working" else line.mono
-    return replace(turn, state="working", since=since, pid=line.pid, stops=0, dialog="", dialog_since=0.0)
+    cleared = replace(turn, stops=0, dialog="", dialog_since=0.0, compacting=0.0)
+    return replace(cleared, state="working", since=since, pid=line.pid)
 
 
 def _close(turn: Turn, line: SpoolLine) -> Turn:
     since = turn.since if turn.state == "idle" else line.mono
-    return replace(turn, state="idle", since=since, pid=line.pid, tools={}, dialog="", dialog_since=0.0)
+    cleared = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0)
+    return replace(cleared, state="idle", since=since, pid=line.pid)
 
 
 _CHANGES: Mapping[str, Callable[[Turn, SpoolLine], Turn]] = {

@@ -108,7 +108,7 @@ def _for_own(agent: str, sight: Sight, now: Moment) -> list[Wait]:
     for tool in turn.tools.values():
         age_s = now.mono - tool.since
         children = sight.tree.children if sight.tree else ()
-        child = next((child for child in children if child.age_s <= age_s + 1.0), None)
+        child = next((c for c in children if c.age_s <= age_s + 1.0 and c.pid != turn.pid), None)
         if child is not None:
             found.append(Wait(agent, f"{child.name} (pid {child.pid})", str(tool), age_s))
     return found

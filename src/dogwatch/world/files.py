@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from dogwatch.model.plan import ByteCheck, Output
 from dogwatch.model.sight import OutputSight
@@ -63,22 +63,31 @@ def seen(folder: str, outputs: Sequence[Output], before: Mapping[str, str]) -> t
     return tuple(found)
 
 
-def elsewhere(roots: Sequence[str], folder: str, outputs: Sequence[Output], since: float) -> tuple[str, ...]:
-    """Files that have the name of a missing output and were written since then, in other places below the roots."""
-    places = {os.path.realpath(os.path.join(folder, output.path)) for output in outputs}
-    names = {os.path.basename(place) for place in places if not os.path.exists(place)}
+def elsewhere(
+    roots: Sequence[str], folder: str, outputs: Sequence[Output], known: Set[str], since: float
+) -> tuple[str, ...]:
+    """Files written since then that seem to be missing outputs: of the same name in other places below the roots, or
+    of the same kind under another name in the right place. `known` are all paths that somebody is to write."""
+    expected = {os.path.realpath(os.path.join(folder, path)) for path in known}
+    missing = [os.path.realpath(os.path.join(folder, output.path)) for output in outputs]
+    missing = [path for path in missing if not os.path.exists(path)]
+    names = {os.path.basename(path) for path in missing}
+    kinds = {(os.path.dirname(path), os.path.splitext(path)[1]) for path in missing}
     found: dict[str, None] = {}
     left = SEARCH_ENTRIES_MAX
-    for root in roots if names else ():
+    for root in roots if missing else ():
         for here, folders, files_ in os.walk(root):
             folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
             left -= len(folders) + len(files_)
             if left < 0:
                 return tuple(found)
-            for name in names.intersection(files_):
+            place = os.path.realpath(here)
+            for name in files_:
+                if name not in names and (place, os.path.splitext(name)[1]) not in kinds:
+                    continue
                 path = os.path.join(here, name)
                 with contextlib.suppress(OSError):
-                    if os.stat(path).st_mtime >= since and os.path.realpath(path) not in places:
+                    if os.stat(path).st_mtime >= since and os.path.realpath(path) not in expected:
                         found[path] = None
     return tuple(found)
 

@@ -144,8 +144,9 @@ def test_a_startup_dialog_calls_a_person_with_its_text() -> None:
 
 
 def test_stopping_again_and_again_is_a_loop_only_while_it_goes_on() -> None:
-    assert found(idle(1, stops=3)).kind == "stop_loop"
-    assert found(idle(1, stops=3)).action == "INTERRUPT"
+    assert found(idle(1, stops=3, screen="busy")).kind == "stop_loop"
+    assert found(idle(1, stops=3, screen="busy")).action == "INTERRUPT"
+    assert found(idle(1, stops=3)).kind == "idle", "the prompt is free: it has stopped at last"
     assert found(idle(1, stops=2)).kind == "idle"
     assert found(idle(60, stops=9)).kind == "silent_turn"
 

@@ -6,6 +6,7 @@ action is a decision record as well, and its effect is looked for later (`verify
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, expire, send
@@ -46,7 +47,8 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
 
     def settle(tx: Tx) -> bool:
         if _act(tx, view, agent, found, item):
-            again_s = ONCE_S if found.action == "ESCALATE" else view.limits_of(name).nudge_s
+            limits = view.limits_of(name)
+            again_s = {"ESCALATE": ONCE_S, "HOLD": limits.hold_s}.get(found.action, limits.nudge_s)
             return _settled(tx, agent, item, again_s)
         _withdraw(tx, helm.run, item, f"now {found.kind}")
         return _settled(tx, agent, item, LOOK_AGAIN_S)
@@ -61,6 +63,8 @@ def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) 
     alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
     sights = helm.world.eyes.look(view, alive if item.body["diagnosis"] == "deadlock" else [name], screens=True)
     sight = sights[name]
+    if sight.process == "alive" and sight.screen == "unknown" != item.body.get("pane", "unknown"):
+        return None
     # The step may have begun before the alert was raised; what has lasted long enough then has not lasted shorter now.
     now = item.pushed if helm.now.is_before(item.pushed) else helm.now
     if item.pushed.boot == now.boot:
@@ -104,6 +108,8 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
         return _escalate(tx, view, agent, found, item)
     if found.action == "NUDGE":
         duty = view.duty_of(agent.agent)
+        if found.kind == "provider_wait" and held(tx, agent.run, _account(view, agent), tx.now) is not None:
+            return False
         if duty is None or any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)):
             return False
         if agent.nudges < view.limits_of(agent.agent).nudges_max:
@@ -112,7 +118,7 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
             # Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent.
             return False
     _done(tx, item)
-    _decide(tx, view, agent, "RESTART", found, item)
+    decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)
     return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault)
 
 
@@ -124,7 +130,7 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
     save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
     body = {"task": task.task, "diagnosis": found.kind, "evidence": list(found.evidence)}
     tx.append("task_rescued", body, run=agent.run, agent=agent.agent)
-    _decide(tx, view, agent, "RESCUE", found, item, subject=task.task)
+    decide(tx, view, agent, "RESCUE", found.kind, found.evidence, item.id, subject=task.task)
     return True
 
 
@@ -141,7 +147,7 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
     told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": agent.nudges + 1}
     body = {**told, "evidence": list(found.evidence)}
     tx.append("agent_nudged", body, run=agent.run, agent=agent.agent)
-    _decide(tx, view, agent, "NUDGE", found, item, subject=duty.subject)
+    decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id, subject=duty.subject)
     return True
 
 
@@ -154,21 +160,20 @@ def _probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: It
     change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=tx.now))
     body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
     tx.append("agent_probed", body, run=agent.run, agent=agent.agent)
-    _decide(tx, view, agent, "PROBE", found, item)
+    decide(tx, view, agent, "PROBE", found.kind, found.evidence, item.id)
     return True
 
 
 def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
     """Nobody on the same account is started for a while. One hold, however many agents met the same refusal."""
-    role = view.role_of(agent.agent)
-    account = role.harness if role is not None else agent.role
+    account = _account(view, agent)
     _done(tx, item)
     if held(tx, agent.run, account, tx.now) is None:
         until = tx.now.plus(view.limits_of(agent.agent).hold_s)
         tx.put(hold_key(agent.run, account), {"until": encode(until), "why": found.evidence[0]})
         body = {"account": account, "evidence": list(found.evidence)}
         tx.append("provider_held", body, run=agent.run, agent=agent.agent)
-        _decide(tx, view, agent, "HOLD", found, item)
+        decide(tx, view, agent, "HOLD", found.kind, found.evidence, item.id)
     return True
 
 
@@ -181,7 +186,7 @@ def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
     kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
     text = "\n".join([*found.evidence, found.advice])
     push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
-    _decide(tx, view, agent, "ESCALATE", found, item)
+    decide(tx, view, agent, "ESCALATE", found.kind, found.evidence, item.id)
     return True
 
 
@@ -190,7 +195,7 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
 
     def fn(tx: Tx) -> bool:
         _done(tx, item)
-        _decide(tx, view, agent, "INTERRUPT", found, item)
+        decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
         body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
         tx.append("agent_interrupted", body, run=agent.run, agent=agent.agent)
         return _settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
@@ -199,23 +204,31 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
     return helm.world.hands.interrupt(agent)
 
 
-def _decide(
-    tx: Tx, view: RunView, agent: AgentRecord, action: str, found: Diagnosis, item: Item, subject: str = ""
+def decide(
+    tx: Tx,
+    view: RunView,
+    agent: AgentRecord,
+    action: str,
+    diagnosis: str,
+    evidence: Sequence[str],
+    alert: str,
+    subject: str = "",
 ) -> None:
     """The record of an action: why this one, and until when its effect must show."""
     limits = view.limits_of(agent.agent)
-    verify_s = {"ESCALATE": ONCE_S, "RESTART": limits.startup_s + BACKOFF_S_MAX, "PROBE": 2 * limits.probe_s}
+    started_s = limits.startup_s + BACKOFF_S_MAX
+    verify_s = {"ESCALATE": ONCE_S, "RESTART": started_s, "REPLACE": started_s, "PROBE": 2 * limits.probe_s}
     decision = DecisionRecord(
         run=agent.run,
-        id=item.id.replace("/", "."),
+        id=alert.replace("/", "."),
         agent=agent.agent,
         incarnation=agent.incarnation,
         action=action,
-        diagnosis=found.kind,
-        alert=item.id,
+        diagnosis=diagnosis,
+        alert=alert,
         subject=subject,
-        evidence=found.evidence,
-        alternatives=alternatives(action, found.kind),
+        evidence=tuple(evidence),
+        alternatives=alternatives(action, diagnosis),
         at=tx.now,
         verify_by=tx.now.plus(verify_s.get(action, 2 * limits.nudge_s + limits.receipt_s)),
     )
@@ -223,12 +236,18 @@ def _decide(
     body = {
         "decision": decision.id,
         "action": action,
-        "diagnosis": found.kind,
-        "evidence": list(found.evidence),
+        "diagnosis": diagnosis,
+        "evidence": list(evidence),
         "alternatives": list(decision.alternatives),
-        "alert": item.id,
+        "alert": alert,
     }
     tx.append("action_taken", body, f"action:{decision.run}:{decision.id}", run=agent.run, agent=agent.agent)
+
+
+def _account(view: RunView, agent: AgentRecord) -> str:
+    """What agents share whose provider refuses one of them."""
+    role = view.role_of(agent.agent)
+    return role.harness if role is not None else agent.role
 
 
 def hold_key(run: str, account: str) -> str:

@@ -21,6 +21,8 @@ from dogwatch.model.view import RunView
 
 ENTER_AGAIN_S = 2.0
 TRIES_MAX = 3
+AT_THE_PROMPT = ("idle", "error")
+"""An error that has ended the turn stands above a prompt that is free."""
 PROMPT_S = 10.0
 """How long a prompt must stand there to be believed against the hooks."""
 
@@ -64,7 +66,7 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
             # A captain was killed before it pasted. As long as a client may need to draw a paste, none is repeated.
             _step(helm, message, "")
         return True
-    if _is_ours(client, message, sight) and sight.screen == "idle" and age > ENTER_AGAIN_S:
+    if _is_ours(client, message, sight) and sight.screen in AT_THE_PROMPT and age > ENTER_AGAIN_S:
         return _press_enter(helm, view, message, client)
     if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
         helm.record(lambda tx: _retry(tx, view, message))
@@ -89,7 +91,7 @@ def _may_type(client: Harness, sight: Sight, now: Moment) -> bool:
     end, the prompt must have stood there for a while, and nothing else been heard."""
     if not client.hooks:
         return True
-    if sight.turn.state == "none" or sight.screen != "idle" or sight.composer != "":
+    if sight.turn.state == "none" or sight.screen not in AT_THE_PROMPT or sight.composer != "":
         return False
     quiet_since = max(sight.turn.newest, sight.screen_since)
     return sight.turn.state == "idle" or now.mono - quiet_since >= PROMPT_S

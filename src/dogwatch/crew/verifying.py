@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, send
-from dogwatch.crew.mending import replace_agent, restart
+from dogwatch.crew.mending import decide, replace_agent, restart
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.routing import end_run
 from dogwatch.ledger.api import Tx
@@ -27,11 +27,12 @@ def verify(helm: Helm, view: RunView) -> None:
     """Looks at every agent about which something was decided or asked."""
     decisions = helm.ledger.read(lambda reader: load_all(reader, DecisionRecord, f"{OPEN_DECISION}/{helm.run}/"))
     probed = {agent.agent for agent in view.agents.values() if agent.probed is not None}
-    wanted = {one.agent for one in decisions} | probed | {a.agent for a in view.agents.values() if a.stalled}
+    wanted = {view.current(one.agent) for one in decisions} | probed
+    wanted |= {agent.agent for agent in view.agents.values() if agent.stalled and not agent.successor}
     names = [name for name in wanted if view.agents[name].process is not None]
     sights = helm.world.eyes.look(view, names, screens=bool(probed)) if names else {}
     for decision in decisions:
-        found = outcome(decision, view, sights.get(decision.agent), helm.now)
+        found = outcome(decision, view, sights.get(view.current(decision.agent)), helm.now)
         if found is not None:
             _conclude(helm, decision, found)
     for name in wanted:
@@ -77,16 +78,19 @@ def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     evidence = [f"hooks: no sign of life for {tx.now.mono - sight.turn.newest:.0f} s, although it was asked for one"]
     body = {"incarnation": agent.incarnation, "stalls": agent.stall_count + 1, "evidence": evidence}
     tx.append("agent_stalled", body, run=agent.run, agent=agent.agent)
-    if not any(one.stall_count for one in view.agents.values()):
+    if not any(one.stall_count for one in load_all(tx, AgentRecord, f"agent/{agent.run}/")):
         for other in view.agents.values():
             if other.agent != agent.agent and other.confirmed is not None and other.state != "ERROR":
                 text = brief.stall_alert(agent.agent, "no sign of life")
                 send(tx, other, "mail", "stall_alert", text, key=f"stall:{agent.agent}:{agent.incarnation}")
     health = agent.health if agent.health != "healthy" else HEALTH.step(agent.health, "stalled")
     stalled = save(tx, replace(agent, health=health, probed=None, stalled=tx.now, stall_count=agent.stall_count + 1))
+    alert = f"{agent.agent}#{agent.incarnation}:unanswered"
     if agent.stall_count and not agent.replaces:
+        decide(tx, view, agent, "REPLACE", "stalled", evidence, alert)
         replace_agent(tx, view, stalled, "stalled again after a restart", evidence)
     else:
+        decide(tx, view, agent, "RESTART", "stalled", evidence, alert)
         restart(tx, view, stalled, "stalled", evidence)
 
 

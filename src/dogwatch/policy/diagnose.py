@@ -220,7 +220,7 @@ def _asking(case: Case) -> Diagnosis | None:
     if turn.compacting and case.age(turn.compacting) < limits.claim_s:
         proof = f"hooks: the context is being made shorter for {case.age(turn.compacting):.0f} s"
         return Diagnosis(kind="working", evidence=(proof,))
-    if turn.stops >= limits.stops_max and case.age(turn.newest) < limits.nudge_s:
+    if turn.stops >= limits.stops_max and case.age(turn.newest) < limits.nudge_s and sight.screen != "idle":
         return Diagnosis(
             kind="stop_loop",
             evidence=(f"hooks: it tried to stop {turn.stops} times in a row",),

@@ -12,6 +12,8 @@ from dogwatch.model.plan import Limits
 from dogwatch.model.sight import Sight
 
 DEAD_MIN = 5
+TOGETHER_S = 1.0
+"""What dies within this time dies at one instant: a server needs a moment to take all of its panes along."""
 JUMP_S = 30.0
 
 
@@ -24,12 +26,12 @@ class Doubt:
         self._why = ""
         self._since: Moment | None = None
         self._latest: Moment | None = None
-        self._dead: frozenset[str] = frozenset()
+        self._dead: dict[str, float] = {}
 
     def about(self, sights: Mapping[str, Sight], limits: Limits, now: Moment) -> str:
         """Why nothing should be done now; empty where there is no doubt."""
-        dead = frozenset(name for name, sight in sights.items() if sight.process == "dead")
-        fresh = len(dead - self._dead)
+        dead = {name: self._dead.get(name, now.mono) for name, sight in sights.items() if sight.process == "dead"}
+        fresh = sum(now.mono - since <= TOGETHER_S for since in dead.values())
         blind = bool(sights) and all(sight.process == "unknown" for sight in sights.values())
         jump_s = self._jump_s(now)
         why = ""
@@ -41,8 +43,9 @@ class Doubt:
             why = "no process could be looked at"
         self._dead, self._latest = dead, now
         if why:
-            self._why, self._since = why, now
-            self.number = f"{now.boot}:{now.mono:.3f}"
+            if self._since is None:
+                self._why, self.number = why, f"{now.boot}:{now.mono:.3f}"
+            self._since = now
         elif self._since is None or now.since(self._since) >= limits.mass_hold_s:
             self._why, self._since = "", None
         return self._why

@@ -53,15 +53,16 @@ _WHY_NOT = {
 
 def outcome(decision: DecisionRecord, view: RunView, sight: Sight | None, now: Moment) -> Outcome | None:
     """What came of a decision, or None where that cannot be said yet."""
-    agent = view.agents.get(decision.agent)
+    agent = view.agents.get(view.current(decision.agent))
     if agent is None or agent.state == "ERROR":
         return Outcome("not_recovered", "the agent was given up")
     if decision.action == "RESCUE":
         return _of_rescue(decision, view)
-    done = _effect(decision, agent.incarnation, sight)
+    is_same = (agent.agent, agent.incarnation) == (decision.agent, decision.incarnation)
+    done = _effect(decision, f"incarnation {agent.incarnation} of {agent.agent}", sight, is_same=is_same)
     if done:
         return Outcome("recovered", done)
-    if agent.incarnation != decision.incarnation and decision.action != "RESTART":
+    if not is_same and decision.action not in ("RESTART", "REPLACE"):
         return Outcome("not_recovered", f"incarnation {agent.incarnation} had to be started")
     if now.is_before(decision.verify_by):
         return None
@@ -70,17 +71,17 @@ def outcome(decision: DecisionRecord, view: RunView, sight: Sight | None, now: M
     return Outcome("not_recovered", "no effect was seen in time")
 
 
-def _effect(decision: DecisionRecord, incarnation: int, sight: Sight | None) -> str:
+def _effect(decision: DecisionRecord, who: str, sight: Sight | None, *, is_same: bool) -> str:
     """What shows that it has helped; empty where nothing does."""
     if sight is None or sight.process != "alive":
         return ""
-    if decision.action == "RESTART":
-        if incarnation == decision.incarnation:
+    if decision.action in ("RESTART", "REPLACE"):
+        if is_same:
             return ""
         if not sight.hooks:
-            return f"process: incarnation {incarnation} lives"
-        return f"hooks: incarnation {incarnation} has started" if sight.turn.state != "none" else ""
-    if sight.turn.newest > decision.at.mono and incarnation == decision.incarnation:
+            return f"process: {who} lives"
+        return f"hooks: {who} has started" if sight.turn.state != "none" else ""
+    if sight.turn.newest > decision.at.mono and is_same:
         return "hooks: it went on afterwards"
     return ""
 

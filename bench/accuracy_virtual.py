@@ -397,10 +397,14 @@ class World:
         kinds = {(os.path.dirname(path), os.path.splitext(path)[1]) for path in missing}
         places = {one.path for other in self.view.tasks.values() for one in other.outputs}
         since = task.dispatched.wall if task.dispatched else 0.0
+        own = {os.path.basename(path) for path in self.agents[name].turn.wrote}
         return tuple(
             path
             for path, (_, changed) in self.files.items()
-            if (os.path.basename(path) in names or (os.path.dirname(path), os.path.splitext(path)[1]) in kinds)
+            if (
+                os.path.basename(path) in names
+                or ((os.path.dirname(path), os.path.splitext(path)[1]) in kinds and os.path.basename(path) in own)
+            )
             and path not in places
             and changed >= since
         )

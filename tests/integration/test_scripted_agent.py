@@ -234,7 +234,7 @@ def test_a_message_submitted_twice_is_handled_once(lab: Lab) -> None:
 def test_a_prompt_typed_while_busy_is_submitted_after_the_turn(lab: Lab) -> None:
     lab.ready(on("prompt", {"tool": {"seconds": 1}}, times=1))
     lab.prompt("first")
-    lab.becomes("busy")
+    lab.did("tool_start")
     lab.prompt("second")
     lab.did("queued")
     assert len(lab.hooks("UserPromptSubmit")) == 1
@@ -535,7 +535,7 @@ def test_a_permission_dialog_waits_for_its_answer(lab: Lab) -> None:
 def test_a_startup_dialog_comes_before_everything_and_a_blind_enter_ends_the_client(lab: Lab) -> None:
     lab.start(on("start", "startup_dialog"))
     lab.did("dialog_open")
-    assert lab.becomes("starting").composer is None
+    assert lab.becomes("dialog").composer is None
     assert lab.hooks() == []
     lab.key("Enter")
     assert lab.exit_status() == 1

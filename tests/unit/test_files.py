@@ -104,9 +104,9 @@ def test_an_output_in_another_place_is_found_by_its_name_if_it_is_new(tmp_path: 
     write(tmp_path, ".cache/b.csv", b"hidden")
     write(tmp_path, "elsewhere/a.md", b"the right one is there")
     known = {output.path for output in OUTPUTS}
-    assert elsewhere(roots, str(out), OUTPUTS, known, 1000.0) == (str(tmp_path / "elsewhere/b.csv"),)
+    assert elsewhere(roots, str(out), OUTPUTS, known, (), 1000.0) == (str(tmp_path / "elsewhere/b.csv"),)
     write(out, "sub/b.csv", b"in its place")
-    assert elsewhere(roots, str(out), OUTPUTS, known, 1000.0) == ()
+    assert elsewhere(roots, str(out), OUTPUTS, known, (), 1000.0) == ()
 
 
 def test_an_output_under_another_name_in_the_right_place_is_found_unless_it_is_anothers(tmp_path: Path) -> None:
@@ -115,8 +115,10 @@ def test_an_output_under_another_name_in_the_right_place_is_found_unless_it_is_a
     write(tmp_path, "sub/notes.txt", b"something else")
     write(tmp_path, "sub/c.csv", b"of another task")
     known = {"a.md", "sub/b.csv", "sub/c.csv"}
-    found = elsewhere((str(tmp_path),), str(tmp_path), OUTPUTS, known, 1000.0)
+    wrote = ("sub/data.csv", "sub/notes.txt", "sub/c.csv")
+    found = elsewhere((str(tmp_path),), str(tmp_path), OUTPUTS, known, wrote, 1000.0)
     assert found == (str(tmp_path / "sub/data.csv"),)
+    assert elsewhere((str(tmp_path),), str(tmp_path), OUTPUTS, known, (), 1000.0) == (), "somebody else's, perhaps"
 
 
 TEXT = "# Report\nwarm and cold: 21 °C\n"

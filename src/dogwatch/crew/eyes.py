@@ -93,7 +93,7 @@ class MachineEyes:
             if not fresh and turn.state == "idle" and task.dispatched is not None:
                 known = {output.path for other in view.tasks.values() for output in other.outputs}
                 since = task.dispatched
-                elsewhere = track.elsewhere(view.run, task.outputs, known, since, turn.newest, now.mono)
+                elsewhere = track.elsewhere(view.run, task.outputs, known, since, turn, now.mono)
         shown = () if view.run.sensitive else tuple(line.rstrip() for line in lines if line.strip())
         return Sight(
             process=process,

@@ -11,7 +11,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
-from dogwatch.model.sight import Child, Tree
+from dogwatch.model.sight import Child, Tree, Turn
 from dogwatch.world import census, files
 
 SEARCH_S = 10.0
@@ -68,11 +68,12 @@ class Track:
         )
 
     def elsewhere(
-        self, run: RunRecord, outputs: Sequence[Output], known: Set[str], since: Moment, heard: float, mono: float
+        self, run: RunRecord, outputs: Sequence[Output], known: Set[str], since: Moment, turn: Turn, mono: float
     ) -> tuple[str, ...]:
         """Files that seem to be missing outputs, written since then in other places. `known` are the outputs of all
-        tasks; what was found is used again until the agent is `heard` of."""
-        if heard != self._heard or mono - self._searched >= SEARCH_S:
-            self._searched, self._heard = mono, heard
-            self._found = files.elsewhere((run.output, run.project), run.output, outputs, known, since.wall)
+        tasks; what was found is used again until the agent is heard of."""
+        if turn.newest != self._heard or mono - self._searched >= SEARCH_S:
+            self._searched, self._heard = mono, turn.newest
+            roots = (run.output, run.project)
+            self._found = files.elsewhere(roots, run.output, outputs, known, turn.wrote, since.wall)
         return self._found

@@ -204,6 +204,8 @@ class PostgresTx(SqlTx):
         if self._has_mark:
             self._session.post("SELECT pg_advisory_unlock(?)", (self._session.mark,))
             self._session.mark = None
+            # Whoever hears that the claim has failed, and looks again, shall find the item first in its queue.
+            self._session.settle()
 
     def claim(self, queue: str, holder: str, ttl_s: float, item_id: str = "") -> Item | None:
         """The first ready item (or the one named), now claimed by `holder` with a new fence, or None.

@@ -35,7 +35,7 @@ class Turn:
     tool call and `repeats` how often it was made in a row, beginning at `repeats_since`. `stops` counts how often the
     client wanted to stop since it last did something else. `failure` is the provider's error that ended the last turn,
     `dialog` the question that waits for a person's answer; `compacting` is since when the context is being made shorter
-    (0: it is not), `compacted` when that was last done.
+    (0: it is not), `compacted` when that was last done; `wrote` are the latest files that its tools were to write.
     """
 
     state: Literal["none", "idle", "working"] = "none"
@@ -54,6 +54,7 @@ class Turn:
     dialog_since: float = 0.0
     compacting: float = 0.0
     compacted: float = 0.0
+    wrote: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from dogwatch.model.spool import SpoolLine
 
 SHOWN_MAX = 120
 """How much of a tool call's words is kept."""
+WROTE_MAX = 20
+WRITERS = frozenset({"write", "edit", "multiedit", "write_file", "replace"})
+"""Tools that write files, by the names that clients have for them."""
 
 
 def fold(turn: Turn, line: SpoolLine) -> Turn:
@@ -45,8 +48,11 @@ def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
     opened = _open(turn, line)
     is_again = bool(call) and call == turn.call
     tool = ToolCall(name, _shown(tool_input), line.mono)
+    path = tool_input.get("file_path") if isinstance(tool_input, dict) and name.lower() in WRITERS else None
+    wrote = (*(one for one in turn.wrote if one != path), path)[-WROTE_MAX:] if isinstance(path, str) else turn.wrote
     return replace(
         opened,
+        wrote=wrote,
         tools={**turn.tools, _text(payload.get("tool_use_id")) or name: tool},
         call=call,
         repeats=turn.repeats + 1 if is_again else 1,

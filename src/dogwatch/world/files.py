@@ -64,15 +64,22 @@ def seen(folder: str, outputs: Sequence[Output], before: Mapping[str, str]) -> t
 
 
 def elsewhere(
-    roots: Sequence[str], folder: str, outputs: Sequence[Output], known: Set[str], since: float
+    roots: Sequence[str],
+    folder: str,
+    outputs: Sequence[Output],
+    known: Set[str],
+    wrote: Sequence[str],
+    since: float,
 ) -> tuple[str, ...]:
     """Files written since then that seem to be missing outputs: of the same name in other places below the roots, or
-    of the same kind under another name in the right place. `known` are all paths that somebody is to write."""
+    of the same kind under another name in the right place, if the agent `wrote` them. `known` are all paths that
+    somebody is to write."""
     expected = {os.path.realpath(os.path.join(folder, path)) for path in known}
     missing = [os.path.realpath(os.path.join(folder, output.path)) for output in outputs]
     missing = [path for path in missing if not os.path.exists(path)]
     names = {os.path.basename(path) for path in missing}
     kinds = {(os.path.dirname(path), os.path.splitext(path)[1]) for path in missing}
+    own = {os.path.realpath(os.path.join(folder, path)) for path in wrote}
     found: dict[str, None] = {}
     left = SEARCH_ENTRIES_MAX
     for root in roots if missing else ():
@@ -83,9 +90,10 @@ def elsewhere(
                 return tuple(found)
             place = os.path.realpath(here)
             for name in files_:
-                if name not in names and (place, os.path.splitext(name)[1]) not in kinds:
-                    continue
                 path = os.path.join(here, name)
+                is_kind = (place, os.path.splitext(name)[1]) in kinds and os.path.realpath(path) in own
+                if name not in names and not is_kind:
+                    continue
                 with contextlib.suppress(OSError):
                     if os.stat(path).st_mtime >= since and os.path.realpath(path) not in expected:
                         found[path] = None

@@ -59,7 +59,7 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
 def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) -> Diagnosis | None:
     """What is seen now, or None where the look says nothing. For the time before it, the watchdog's alert vouches: how
     long a screen has stood there, and how long there was no sign of life."""
-    name, limits = agent.agent, view.limits_of(agent.agent)
+    name = agent.agent
     alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
     sights = helm.world.eyes.look(view, alive if item.body["diagnosis"] == "deadlock" else [name], screens=True)
     sight = sights[name]
@@ -70,7 +70,8 @@ def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) 
     if item.pushed.boot == now.boot:
         before = item.pushed.mono - float(item.body["quiet_s"])
         if sight.screen == item.body.get("pane"):
-            sight = replace(sight, screen_since=min(sight.screen_since, item.pushed.mono - limits.dialog_s))
+            shown = item.pushed.mono - float(item.body.get("pane_s", 0.0))
+            sight = replace(sight, screen_since=min(sight.screen_since, shown))
         # Whatever changed since a look of its own that is older than the silence proves nothing against it.
         sight = replace(sight, watched_since=min(sight.watched_since, before), life=min(sight.life, before))
     found = judge(view, name, sight, waits(view, sights, now), now)

@@ -42,6 +42,7 @@ def body(
         "quiet_s": round(found.quiet_s, 3),
         "threshold_s": threshold_s(level, limits),
         "pane": sight.screen,
+        "pane_s": round(max(0.0, now.mono - sight.screen_since), 3),
         "output": [_partial(output, now) for output in sight.outputs],
         "evidence": list(found.evidence),
         "waits": [str(wait) for wait in chain],

@@ -109,6 +109,16 @@ def test_an_output_in_another_place_is_found_by_its_name_if_it_is_new(tmp_path: 
     assert elsewhere(roots, str(out), OUTPUTS, known, (), 1000.0) == ()
 
 
+def test_the_outputs_of_another_run_of_the_same_project_are_not_taken_for_misplaced_ones(tmp_path: Path) -> None:
+    out = tmp_path / "out" / "t-1"
+    write(out, "a.md", b"in its place")
+    write(tmp_path, "out/t-2/sub/b.csv", b"of the run beside it")
+    known = {output.path for output in OUTPUTS}
+    assert elsewhere((str(out), str(tmp_path)), str(out), OUTPUTS, known, (), 1000.0) == ()
+    write(out, "wrong/b.csv", b"misplaced")
+    assert elsewhere((str(out), str(tmp_path)), str(out), OUTPUTS, known, (), 1000.0) == (str(out / "wrong/b.csv"),)
+
+
 def test_an_output_under_another_name_in_the_right_place_is_found_unless_it_is_anothers(tmp_path: Path) -> None:
     write(tmp_path, "a.md", b"in its place")
     write(tmp_path, "sub/data.csv", b"misnamed")

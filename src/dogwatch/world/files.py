@@ -82,13 +82,17 @@ def elsewhere(
     own = {os.path.realpath(os.path.join(folder, path)) for path in wrote}
     found: dict[str, None] = {}
     left = SEARCH_ENTRIES_MAX
+    mine = os.path.realpath(folder)
     for root in roots if missing else ():
         for here, folders, files_ in os.walk(root):
+            place = os.path.realpath(here)
             folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
+            if place == os.path.dirname(mine) and place != os.path.realpath(root):
+                # Beside this run's folder lie those of others, with files of the very same names.
+                folders[:] = [name for name in folders if name == os.path.basename(mine)]
             left -= len(folders) + len(files_)
             if left < 0:
                 return tuple(found)
-            place = os.path.realpath(here)
             for name in files_:
                 path = os.path.join(here, name)
                 is_kind = (place, os.path.splitext(name)[1]) in kinds and os.path.realpath(path) in own

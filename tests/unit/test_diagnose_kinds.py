@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Limits
+from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord
+from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import Child, Sight, Subagent, ToolCall, Tree, Turn
-from dogwatch.model.view import Duty
+from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.judge import judge
+from dogwatch.policy.waits import WaitGraph
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits()
@@ -180,3 +182,30 @@ def test_who_waits_for_an_answer_is_not_silent_and_a_ring_is_a_deadlock() -> Non
 def test_idle_with_nothing_to_do_is_healthy_for_ever(duty: Duty | None, quiet_s: float) -> None:
     result = found(idle(quiet_s), duty)
     assert (result.kind, result.action) == ("idle", "")
+
+
+@pytest.mark.parametrize(
+    "sight",
+    [idle(100, failure="overloaded"), idle(500, subagents={"a1": Subagent("researcher", ago(1900))})],
+    ids=["provider", "sub-agent"],
+)
+def test_who_waits_for_others_is_never_restarted_for_it_a_person_is_called_instead(sight: Sight) -> None:
+    task = TaskRecord(
+        run="r-1",
+        task="draft",
+        dispatch="draft",
+        phase=0,
+        holders=("writer",),
+        text="",
+        state="claimed",
+        agent="writer",
+        dispatched=DUTY.delivered,
+        delivered=DUTY.delivered,
+    )
+    dispatch = Dispatch(name="draft", to="writer", task="Write.")
+    role, phase = Role(name="writer", harness="scripted"), Phase(name="draft", dispatches=(dispatch,))
+    plan = Plan(name="r", roles=(role,), phases=(phase,), deliverable=ByteCheck(path="draft.md"))
+    run = RunRecord(run="r-1", spec="", project="/p", output="/p/out", created=NOW.plus(-9000), state="RUNNING")
+    for nudges, action in ((0, "NUDGE"), (LIMITS.nudges_max, "ESCALATE")):
+        view = RunView(plan=plan, run=run, agents={"writer": replace(AGENT, nudges=nudges)}, tasks={"draft": task})
+        assert judge(view, "writer", sight, WaitGraph(()), NOW).action == action

@@ -168,20 +168,25 @@ class Watchdog:
     def _tell(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any], occasion: str) -> None:
         """An alert for people: recorded once for each occasion, and settled by nobody."""
         item_id = f"{agent.agent}{occasion}"
+        if item_id in self._told:
+            return
 
-        def fn(tx: Tx) -> bool:
+        def fn(tx: Tx) -> bool | None:
             body = {**told, "alert": item_id}
             op_id = f"alert:{self.run}:{item_id}"
             if not self._stands(tx, agent):
-                return False
+                return None
             if told["tier"] == len(alerts.TIERS) - 1:
                 title = f"{agent.agent}: {told['diagnosis']}, quiet for {told['quiet_s']:.0f} s"
                 push_notice(tx, self.run, "escalation", item_id, title, "\n".join(alerts.words(body)), agent.agent)
             return tx.append("alert_raised", body, op_id, run=self.run, agent=agent.agent)
 
-        if item_id not in self._told and ledger.run(fn):
+        is_new = ledger.run(fn)
+        if is_new is not None:
+            # What did not stand is looked at again in the next sweep.
+            self._told.add(item_id)
+        if is_new:
             self._log(told)
-        self._told.add(item_id)
 
     def _tell_compaction(self, ledger: Store, agent: AgentRecord, compacted: float) -> None:
         op_id = f"compacted:{agent.key}:{agent.incarnation}:{compacted:.3f}"

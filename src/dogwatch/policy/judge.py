@@ -10,6 +10,9 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.diagnose import Diagnosis, diagnose, plainly_well
 from dogwatch.policy.waits import WaitGraph
 
+NEVER_RESTARTED = frozenset({"provider_wait", "subagent_overdue"})
+"""What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
+
 
 def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment) -> Diagnosis:
     """What the agent is doing. Of those that wait for one another in a ring, only the youngest wait is broken."""
@@ -22,6 +25,8 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
     members = graph.ring(name) if awaited else ()
     found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
+    if found.action == "NUDGE" and found.kind in NEVER_RESTARTED and agent.nudges >= limits.nudges_max:
+        return replace(found, action="ESCALATE", advice="nudges have not helped, and a restart would not: look at it")
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found
     return replace(found, action="", advice=f"wait: {chosen}, whose wait is the youngest, is asked to go on")

@@ -1550,23 +1550,6 @@ FAULTS: tuple[Case, ...] = (
         watch_s=12,
     ),
     Case(
-        name="reports-outputs-in-another-folder",
-        what="All outputs are written below another folder and reported as done; the report is not accepted.",
-        truth=("wrong_path",),
-        why="The report is refused because its files are missing; they are elsewhere, and that is the cause.",
-        row="F12",
-        allowed=("NUDGE", "ESCALATE"),
-        template=_script(
-            _on("dispatch", {"work": "<work_s>"}, {"write_outputs": "analyse/"}, {"report": "done"}, "silent"), DEAF
-        ),
-        since="turn_end",
-        until="turn_start",
-        settle_s=3.5,
-        before=("working", "idle", "silent_turn"),
-        watch_s=12,
-        final=True,
-    ),
-    Case(
         name="outputs-with-another-name",
         what="Both outputs are written beside their places, in upper case and with another ending; then it stops.",
         truth=("wrong_path",),

@@ -5,6 +5,8 @@ what it did. The label of the case holds from `since` to `until` (`bench/accurac
 
 - What was said counts from one look after the label begins: nobody sees before looking (`late_s`). It no longer
   counts just before the label ends: a hook is seen before the agent writes down that it has run (`early_s`).
+- A label that begins with the end of a turn means the rest after it: it pauses from the start of the next turn to that
+  one's end, and begins anew.
 - What dogwatch does to the agent changes the facts. For `settle_s` from then on, `before`, `starting`, `working` and
   `idle` are right as well.
 - The label ends where dogwatch has mended the fault: with a task of the agent that is accepted, or with the end of the
@@ -200,6 +202,10 @@ def _noticed(trace: Trace, begin: float, end: float) -> float | None:
 def _wrong(trace: Trace, begin: float, end: float) -> Iterator[tuple[float, float, str]]:
     case, settle_s = trace.case, trace.case.settle_s * trace.unit
     allowances = [(begin, begin + settle_s, frozenset(case.before))]
+    if case.since == "turn_end":
+        for start in (deed.mono for deed in trace.deeds if deed.did == "turn_start" and begin < deed.mono <= end):
+            stop = next((d.mono for d in trace.deeds if d.did == "turn_end" and d.mono > start), end)
+            allowances.append((start, stop + settle_s, frozenset((*case.before, "working"))))
     for act in trace.acts:
         if act.action in TOUCHES:
             until = act.mono + max(settle_s, trace.unit)

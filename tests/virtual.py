@@ -394,6 +394,9 @@ class VirtualHands:
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None:
         return 0, ""
 
+    def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
+        return ""
+
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         self._machine.notices.append(dict(notice))
         return self._machine.process()

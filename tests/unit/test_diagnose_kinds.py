@@ -209,3 +209,41 @@ def test_who_waits_for_others_is_never_restarted_for_it_a_person_is_called_inste
     for nudges, action in ((0, "NUDGE"), (LIMITS.nudges_max, "ESCALATE")):
         view = RunView(plan=plan, run=run, agents={"writer": replace(AGENT, nudges=nudges)}, tasks={"draft": task})
         assert judge(view, "writer", sight, WaitGraph(()), NOW).action == action
+
+
+@pytest.mark.parametrize(("period", "repeats", "kind"), [(2, 7, "looping"), (2, 6, "working"), (1, 7, "working")])
+def test_calls_that_take_turns_are_a_loop_after_fewer_laps(period: int, repeats: int, kind: str) -> None:
+    sight = working(1, life_s=0, call="a, then b", period=period, repeats=repeats, repeats_since=ago(60))
+    assert found(sight).kind == kind
+
+
+WAITING_SHELL = Child(99, "sh", 700.0, 0.0)
+
+
+def test_tools_that_look_for_each_others_files_are_a_deadlock_for_a_person() -> None:
+    sight = working(700, tools=tool(700), children=(WAITING_SHELL,), life_s=0)
+    result = found(sight, ring=("writer", "clerk"))
+    assert (result.kind, result.action, result.waits_for) == ("deadlock", "ESCALATE", "clerk")
+    assert "writer waits for clerk waits for writer" in result.evidence[1]
+
+
+def test_a_tool_that_only_waits_long_after_an_approval_is_a_checkpoint_deadlock() -> None:
+    duty = replace(DUTY, approved="reading", approved_at=NOW.plus(-700))
+    sight = working(650, tools=tool(650), children=(WAITING_SHELL,), life_s=0)
+    result = found(sight, duty)
+    assert (result.kind, result.action) == ("checkpoint_deadlock", "ESCALATE")
+    assert "reading was approved" in result.evidence[1]
+    assert result.advice.startswith("writer should have acted")
+
+
+@pytest.mark.parametrize("cores", [0.5, None])
+def test_a_tool_that_works_after_an_approval_is_long_work(cores: float | None) -> None:
+    duty = replace(DUTY, approved="reading", approved_at=NOW.plus(-700))
+    sight = working(650, tools=tool(650), life_s=0)
+    assert found(replace(sight, tree=Tree(cores=cores, children=(WAITING_SHELL,))), duty).kind == "long_tool"
+
+
+def test_a_young_tool_after_an_old_approval_is_long_work() -> None:
+    duty = replace(DUTY, approved="reading", approved_at=NOW.plus(-7000))
+    child = Child(99, "sh", 90.0, 0.0)
+    assert found(working(90, tools=tool(90), children=(child,), life_s=0), duty).kind == "long_tool"

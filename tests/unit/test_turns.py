@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,32 @@ def test_events_out_of_order_never_make_the_newest_older() -> None:
 def test_a_payload_that_is_not_what_it_should_be_is_no_reason_to_fail(raw: bytes) -> None:
     turn = fold(Turn(), SpoolLine(1.0, 1.0, 1, 4711, "UserPromptSubmit", len(raw), raw))
     assert (turn.state, dict(turn.receipts)) == ("working", {})
+
+
+def calls(*names: str) -> Turn:
+    """The turn after calls of these tools, one each second."""
+    lines = (line("PreToolUse", 3.0 + n, tool_input={"command": name}) for n, name in enumerate(names))
+    return after(*lines, turn=WORKING)
+
+
+def test_the_same_call_in_a_row_is_counted_from_its_first_time() -> None:
+    turn = calls("ls", "make", "make", "make")
+    assert (turn.period, turn.repeats, turn.repeats_since) == (1, 3, 4.0)
+    assert '"make"' in turn.call
+
+
+@pytest.mark.parametrize("lap", [("cat a", "cat b"), ("cat a", "cat b", "ls"), ("a", "b", "c", "d")])
+def test_a_few_calls_that_take_turns_are_counted_by_laps(lap: tuple[str, ...]) -> None:
+    turn = calls("make", *lap * 5)
+    assert (turn.period, turn.repeats) == (len(lap), 5)
+    assert all(f'"{name}"' in turn.call for name in lap)
+
+
+def test_calls_between_which_others_come_are_no_laps() -> None:
+    names = [name for n in range(20) for name in ("make check", f"edit {n}")]
+    assert calls(*names).repeats == 1
+
+
+def test_a_call_that_could_not_be_read_is_like_no_other() -> None:
+    cut = [replace(line("PreToolUse", 3.0 + n), raw=b'{"tool_na') for n in range(9)]
+    assert after(*cut, turn=WORKING).repeats == 1

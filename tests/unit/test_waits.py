@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dogwatch.cli.waits import tree
-from dogwatch.model.sight import Wait
-from dogwatch.policy.waits import WaitGraph
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
+from dogwatch.model.sight import OutputSight, Sight, ToolCall, Turn, Wait
+from dogwatch.model.view import RunView
+from dogwatch.policy.waits import WaitGraph, waits_for_others
 
 WAITS = (
     Wait("review", "writer", "task draft", 1500.0),
@@ -53,3 +60,60 @@ def test_a_ring_has_an_end_on_the_screen_and_is_named_once() -> None:
     assert lines[0] == "a"
     assert lines[-1].strip() == "… (as above)"
     assert len(lines) == 5
+
+
+NOW = Moment("boot", 10_000.0, 50_000.0)
+PROCESS = ProcessId("boot", 42, 7)
+
+
+def writing(name: str, path: str, command: str, *, since_s: float = 100.0, is_new: bool = False) -> Sight:
+    """An agent that should write the file, in a tool."""
+    tool = ToolCall("Bash", command, NOW.mono - since_s)
+    output = OutputSight(path, 0, 0.0, is_new)
+    return Sight(process="alive", turn=Turn("working", 1.0, 1.0, 42, tools={"t": tool}), outputs=(output,))
+
+
+def view_of(*names: str) -> RunView:
+    """A run in which each has a task that it holds."""
+    roles = tuple(Role(name=name) for name in names)
+    dispatches = tuple(Dispatch(name=f"{name}-task", to=name, task="Write it.") for name in names)
+    plan = Plan(
+        name="t", roles=roles, phases=(Phase(name="p", dispatches=dispatches),), deliverable=ByteCheck(path="a")
+    )
+    agents = {n: AgentRecord(run="r", agent=n, role=n, incarnation=1, process=PROCESS, confirmed=NOW) for n in names}
+    tasks = {
+        f"{n}-task": TaskRecord(
+            run="r",
+            task=f"{n}-task",
+            dispatch=f"{n}-task",
+            phase=0,
+            holders=(n,),
+            text="Write it.",
+            state="claimed",
+            agent=n,
+        )
+        for n in names
+    }
+    run = RunRecord(run="r", spec="t", state="RUNNING", created=NOW, project="p", output="o", deadline_s=1.0)
+    return RunView(run=run, plan=plan, agents=agents, tasks=tasks)
+
+
+def rings(a: Sight, b: Sight) -> list[tuple[str, ...]]:
+    return WaitGraph(waits_for_others(view_of("a", "b"), {"a": a, "b": b}, NOW)).rings()
+
+
+def test_tools_that_look_for_each_others_files_wait_in_a_ring() -> None:
+    a = writing("a", "out/a.md", "until ls b.md; do sleep 1; done")
+    assert rings(a, writing("b", "b.md", "while ! [ -e ../out/a.md ]; do sleep 1; done")) == [("a", "b")]
+
+
+@pytest.mark.parametrize("command", ["cat aa.md", "cat a.md.bak", "cat b-a.md", "make all"])
+def test_words_that_only_look_like_the_file_are_none(command: str) -> None:
+    a = writing("a", "out/a.md", "until ls b.md; do sleep 1; done")
+    assert rings(a, writing("b", "b.md", command)) == []
+
+
+def test_a_file_that_is_there_or_a_tool_that_is_young_is_not_waited_for() -> None:
+    a = writing("a", "a.md", "until ls b.md; do sleep 1; done")
+    assert rings(a, writing("b", "b.md", "until ls a.md; do sleep 1; done", is_new=True)) == []
+    assert rings(a, writing("b", "b.md", "until ls a.md; do sleep 1; done", since_s=5)) == []

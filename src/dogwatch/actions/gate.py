@@ -6,7 +6,10 @@ it is run again, never passed over.
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from dataclasses import asdict
 
 from dogwatch.actions import keeper
 from dogwatch.actions.kill import end_marked
@@ -14,6 +17,9 @@ from dogwatch.model.plan import Gate
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
 from dogwatch.world.home import Home
+
+LOOK_S = 60.0
+"""How long a last look at a database may take."""
 
 
 def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt: int) -> ProcessId:
@@ -34,7 +40,12 @@ def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt
         }
     )
     log = f"{folder}/log"
-    return keeper.start(boot, folder, gate.timeout_s, gate.command, environment=environment, cwd=run.output, log=log)
+    command, limit_s = gate.command, gate.timeout_s
+    if gate.partitions:
+        order = {"partitions": [asdict(one) for one in gate.partitions], "timeout_s": gate.timeout_s}
+        command = (sys.executable, "-m", "dogwatch.actions.partitions", json.dumps(order))
+        limit_s += LOOK_S
+    return keeper.start(boot, folder, limit_s, command, environment=environment, cwd=run.output, log=log)
 
 
 def result(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> int | None:
@@ -42,8 +53,9 @@ def result(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> int | 
     return keeper.result(home.gate(run, phase, gate.name, attempt))
 
 
-def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int, n: int = 3) -> str:
-    """The end of the gate's log, for the reason."""
+def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> str:
+    """The end of the gate's log, for the reason; what is wrong with data stands in the last line alone."""
+    n = 1 if gate.partitions else 3
     try:
         with open(f"{home.gate(run, phase, gate.name, attempt)}/log", "rb") as file:
             file.seek(0, os.SEEK_END)
@@ -56,6 +68,8 @@ def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int, n: in
 
 def explain(code: int, gate: Gate, log: str) -> str:
     """Why the gate failed, in words."""
+    if gate.partitions and log:
+        return f"{log}, for {gate.timeout_s:g} s"
     if code == keeper.TIMED_OUT:
         return f"not finished within {gate.timeout_s:g} s"
     if code in (keeper.MISSING, 126):

@@ -57,6 +57,10 @@ class MachineHands:
             return None
         return code, gate.explain(code, plan, gate.last_lines(self.home, run, phase, plan, attempt)) if code else ""
 
+    def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
+        """What the gate has printed last."""
+        return gate.last_lines(self.home, run, phase, plan, attempt)
+
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         return notify.start(self.home, self.boot, run, item, notice, attempt, ways)
 

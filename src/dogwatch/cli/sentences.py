@@ -81,6 +81,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "action_taken": lambda f: f"{f['action']} for {f.agent}: it was {_words(f['diagnosis'])}",
     "action_verified": lambda f: f"{f['action']} for {f.agent}: {_words(f['outcome'])}{f.tail('seen', ', ')}",
     "fleet_held": lambda f: f"nothing is done for now{f.tail('why')}",
+    "phase_blocked": lambda f: f"phase {f['phase']} waits for its data{f.tail('reason')}",
     "self_check_failed": lambda f: f"self-check {f['check']} failed{f.tail('detail')}",
     "run_quiet": lambda f: f"the run has made no progress for {f.time('quiet_s')}",
     "context_compacted": lambda f: f"{f.agent} made its context shorter",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm
+from dogwatch.crew.notices import push_notice
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.plan import Gate
@@ -33,7 +34,25 @@ def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
         # It may have written its result between the two looks.
         result = helm.world.hands.gate_result(helm.run, decision.phase, plan, known.attempt)
         return _start(helm, view, plan, decision.phase, known) if result is None else False
+    if plan.partitions:
+        _tell_blocked(helm, view, plan, known)
     return False
+
+
+def _tell_blocked(helm: Helm, view: RunView, plan: Gate, known: GateRecord) -> None:
+    """Which data the phase waits for is said whenever it changes; a person is called once."""
+    words = helm.world.hands.gate_words(helm.run, known.phase, plan, known.attempt)
+    if not words or words == known.reason:
+        return
+    phase = view.plan.phases[known.phase].name
+
+    def fn(tx: Tx) -> None:
+        save(tx, replace(known, reason=words))
+        tx.append("phase_blocked", {"phase": phase, "gate": plan.name, "reason": words}, run=helm.run)
+        title = f"phase {phase} waits for its data"
+        push_notice(tx, helm.run, "escalation", f"{known.key}:{known.attempt}", title, words)
+
+    helm.record(fn)
 
 
 def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord | None) -> bool:

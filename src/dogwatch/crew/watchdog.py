@@ -23,7 +23,7 @@ from dogwatch.policy.diagnose import Diagnosis
 from dogwatch.policy.doubt import Doubt
 from dogwatch.policy.judge import judge
 from dogwatch.policy.thresholds import overdue
-from dogwatch.policy.waits import WaitGraph, waits, waits_for_mail
+from dogwatch.policy.waits import WaitGraph, waits, waits_for_others
 
 REWRITE_S = 20.0
 """How old the record of what was seen may become while nothing changes but numbers."""
@@ -60,8 +60,8 @@ class Watchdog:
         """All agents at one go: what was seen, what it means, and what must be said of it."""
         sights = world.eyes.look(view, names, screens=True)
         held = self._doubt.about(sights, view.plan.limits, now)
-        mail = WaitGraph(waits_for_mail(view, sights, now))
-        found = {name: judge(view, name, sights[name], mail, now) for name in names}
+        others = WaitGraph(waits_for_others(view, sights, now))
+        found = {name: judge(view, name, sights[name], others, now) for name in names}
         # Only where it will be told: most sweeps find nothing new.
         graph = cache(lambda: waits(view, sights, now))
         self._remember(ledger, found, sights, graph, view, held, now)

@@ -45,6 +45,7 @@ EVENTS: dict[str, str] = {
     "checkpoint_answered": "A reviewer approved or asked for a revision.",
     "checkpoint_closed": "The round is over: approved, revised, failed or skipped.",
     "gate_started": "A gate's command was started.",
+    "phase_blocked": "A phase cannot begin: data that it needs is empty or stale; it is looked for again.",
     "gate_passed": "A gate passed.",
     "gate_failed": "A gate failed; the run cannot go on.",
     "message_sent": "A message to an agent was queued.",

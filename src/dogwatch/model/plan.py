@@ -26,6 +26,10 @@ def fill(text: str, *, agent: str, role: str, run: str) -> str:
     return text
 
 
+SQLITE = "sqlite:"
+"""How the address of a database in a file begins."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """A file that a task must write, relative to the run's output folder."""
@@ -88,12 +92,33 @@ class ByteCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Rows of a table that must be there, by the values of their columns: how many at least, and how old the newest may
+    be where a column dates them. The database is `sqlite:PATH` or `postgresql://…`."""
+
+    database: str
+    table: str
+    partition: Mapping[str, str | int] = field(default_factory=dict)
+    min_rows: int = 1
+    dated_by: str = ""
+    max_age_s: float = 86400.0
+
+    @property
+    def shown(self) -> str:
+        """The pair, as people read it."""
+        values = ", ".join(f"{column} = {value}" for column, value in self.partition.items())
+        return f"({self.table}, {values or 'all'})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A check that blocks: a command that must exit 0, or byte checks. A tool that is missing has failed."""
+    """A check that blocks: a command that must exit 0, or byte checks, or data that must be there before the phase can
+    begin. A tool that is missing has failed."""
 
     name: str
     command: tuple[str, ...] = ()
     checks: tuple[ByteCheck, ...] = ()
+    partitions: tuple[Partition, ...] = ()
     timeout_s: float = 600.0
 
 
@@ -111,7 +136,8 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Dispatches that belong together, then its checkpoints, then its gates; only then comes the next phase."""
+    """Dispatches that belong together, then its checkpoints, then its gates; only then comes the next phase. Gates for
+    data come before the dispatches."""
 
     name: str
     dispatches: tuple[Dispatch, ...] = ()

@@ -32,7 +32,8 @@ class Turn:
     """What the client's own hooks say: none (not started), idle or working, and since when on the monotonic clock.
 
     `receipts` are the ids of dogwatch's messages that the client has submitted, with the time. `call` is the latest
-    tool call and `repeats` how often it was made in a row, beginning at `repeats_since`. `stops` counts how often the
+    tool call, or the latest few that take turns, `period` how many, and `repeats` how often they were made in a row,
+    beginning at `repeats_since`; `calls` and `laps` are what that is counted with. `stops` counts how often the
     client wanted to stop since it last did something else. `failure` is the provider's error that ended the last turn,
     `dialog` the question that waits for a person's answer; `compacting` is since when the context is being made shorter
     (0: it is not), `compacted` when that was last done; `wrote` are the latest files that its tools were to write.
@@ -45,7 +46,10 @@ class Turn:
     receipts: Mapping[str, float] = field(default_factory=dict)
     tools: Mapping[str, ToolCall] = field(default_factory=dict)
     subagents: Mapping[str, Subagent] = field(default_factory=dict)
+    calls: tuple[tuple[str, str], ...] = ()
+    laps: tuple[tuple[int, float], ...] = ()
     call: str = ""
+    period: int = 1
     repeats: int = 0
     repeats_since: float = 0.0
     stops: int = 0

@@ -12,7 +12,7 @@ from typing import Literal
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import Child, Sight, ToolCall
+from dogwatch.model.sight import Child, Sight, ToolCall, Turn
 from dogwatch.model.view import Duty
 from dogwatch.policy.thresholds import claim_s
 
@@ -44,6 +44,8 @@ Action = Literal["", "NUDGE", "RESCUE", "PROBE", "RESTART", "INTERRUPT", "HOLD",
 
 CERTAIN, SURE, LIKELY = 1.0, 0.95, 0.7
 """How sure a diagnosis is that rests on the process, on the client's hooks, on its screen alone."""
+IDLE_CORES = 0.05
+"""Who uses less cpu than this only waits."""
 
 
 # Not frozen, though nobody changes one: a frozen one takes three times as long to make, for every agent in every sweep.
@@ -85,6 +87,20 @@ class Case:
         """The name of a stall of this incarnation."""
         return f"#{self.agent.incarnation}:" + ":".join(str(part) for part in parts)
 
+    def approval(self, duty: Duty) -> str:
+        """What was approved, and what has come of it."""
+        return f"ledger: {duty.approved} was approved, and nothing of {duty.subject} is written since"
+
+    @property
+    def chain(self) -> str:
+        """The ring in words."""
+        return " waits for ".join((*self.ring, self.ring[0]))
+
+    @property
+    def next_in_ring(self) -> str:
+        """Whom this agent waits for there."""
+        return self.ring[(list(self.ring).index(self.agent.agent) + 1) % len(self.ring)]
+
 
 WORKING = Diagnosis(kind="working", evidence=("hooks: a turn is open, and its last event is fresh",))
 RESTING = Diagnosis(kind="idle", evidence=("hooks: no turn is open, no task is held",))
@@ -99,7 +115,7 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
         return None
     quiet_s = now.mono - turn.newest
     if turn.state == "working":
-        if quiet_s >= limits.nudge_s or turn.repeats >= limits.repeats_max or sight.screen != "busy":
+        if quiet_s >= limits.nudge_s or is_loop(turn, limits) or sight.screen != "busy":
             return None
         is_young = not turn.tools or all(now.mono - tool.since < limits.long_tool_s for tool in turn.tools.values())
         return WORKING if is_young else None
@@ -108,6 +124,12 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
     if not owes:
         return RESTING
     return PAUSING if quiet_s < limits.nudge_s and quiet_s < limits.peek_s and not turn.failure else None
+
+
+def is_loop(turn: Turn, limits: Limits) -> bool:
+    """Whether its latest calls only repeat themselves. Several that come again in the same order do so less often by
+    chance than a single one: of these, two thirds as many laps are enough."""
+    return turn.repeats * (1.5 if turn.period > 1 else 1.0) >= limits.repeats_max
 
 
 def diagnose(
@@ -235,11 +257,11 @@ def _working(case: Case) -> Diagnosis:
     turn, sight, limits = case.sight.turn, case.sight, case.limits
     progress = _file_mono(case)
     quiet_s = case.age(max(turn.newest, progress, sight.life, sight.watched_since))
-    if turn.repeats >= limits.repeats_max and progress < turn.repeats_since:
-        again = f"hooks: the same call {turn.repeats} times in a row for {case.age(turn.repeats_since):.0f} s"
+    if is_loop(turn, limits) and progress < turn.repeats_since:
+        again = f"hooks: {turn.repeats} times in a row, for {case.age(turn.repeats_since):.0f} s"
         return Diagnosis(
             kind="looping",
-            evidence=(f"{again}: {turn.call[:200]}", "files: no new output meanwhile"),
+            evidence=(f"{again}: {turn.call}", "files: no new output meanwhile"),
             quiet_s=case.age(turn.repeats_since),
             action="ESCALATE",
             advice="look at what it repeats; interrupt it if that cannot succeed",
@@ -252,7 +274,7 @@ def _working(case: Case) -> Diagnosis:
     if sight.screen == "idle" and _tool_child(case) is None and case.age(sight.screen_since) >= limits.nudge_s:
         return _open_at_the_prompt(case, case.age(max(turn.newest, progress)))
     if tool is not None and case.age(tool.since) >= limits.long_tool_s and sight.screen != "idle" and _is_alive(case):
-        return _long_tool(case, tool)
+        return _vain_tool(case, tool) or _long_tool(case, tool)
     limit_s = claim_s(case.duty.risk if case.duty else "normal", limits)
     if quiet_s < limit_s or _is_alive(case):
         proof = f"hooks: a turn is open for {case.age(turn.since):.0f} s" + (f", in {tool}" if tool else "")
@@ -293,6 +315,36 @@ def _stalled(case: Case, quiet_s: float) -> Diagnosis:
         action="PROBE",
         advice="ask for a sign of life, then start it again",
         stall=case.stall("hang", f"{case.sight.turn.newest:.3f}"),
+    )
+
+
+def _vain_tool(case: Case, tool: ToolCall) -> Diagnosis | None:
+    """A tool that lives and waits for what cannot come: for one who waits for this agent, or for an approval that was
+    given. Its words and its idleness say so, not the client, so nothing is done but call a person."""
+    runs = f"hooks: {tool} runs for {case.age(tool.since):.0f} s"
+    if case.ring:
+        return Diagnosis(
+            kind="deadlock",
+            confidence=LIKELY,
+            evidence=(runs, f"ledger: {case.chain}"),
+            action="ESCALATE",
+            advice="each waits for what another should write: interrupt one of the tools",
+            stall=case.stall("tool", f"{tool.since:.3f}", "ring"),
+            waits_for=case.next_in_ring,
+        )
+    duty, tree = case.duty, case.sight.tree
+    is_idle = tree is not None and tree.cores is not None and tree.cores < IDLE_CORES
+    if duty is None or duty.approved_at is None or not is_idle or any_new(case.sight):
+        return None
+    if min(case.age(tool.since), case.now.since(duty.approved_at)) < case.limits.checkpoint_s:
+        return None
+    return Diagnosis(
+        kind="checkpoint_deadlock",
+        confidence=LIKELY,
+        evidence=(f"{runs} and uses no cpu", case.approval(duty)),
+        action="ESCALATE",
+        advice=f"{case.agent.agent} should have acted: see what its tool waits for",
+        stall=case.stall("tool", f"{tool.since:.3f}", "approved"),
     )
 
 
@@ -363,15 +415,14 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
     if sight.outputs_fresh or (quiet_s < limits.nudge_s and not case.awaited):
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(idle,))
     if case.ring and quiet_s >= limits.nudge_s:
-        chain = " waits for ".join((*case.ring, case.ring[0]))
         return Diagnosis(
             kind="deadlock",
             quiet_s=quiet_s,
-            evidence=(idle, f"mail: {chain}"),
+            evidence=(idle, f"mail: {case.chain}"),
             action="NUDGE",
             advice="break the youngest wait",
             stall=f"{stall}:ring",
-            waits_for=case.ring[(list(case.ring).index(case.agent.agent) + 1) % len(case.ring)],
+            waits_for=case.next_in_ring,
         )
     if case.awaited:
         proof = f"mail: {', '.join(case.awaited)} has not acknowledged its mail"
@@ -386,11 +437,10 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             stall=f"{stall}:path",
         )
     if duty.approved_at and case.now.since(duty.approved_at) >= limits.checkpoint_s and not any_new(sight):
-        approval = f"ledger: {duty.approved} was approved, and nothing of {duty.subject} is written since"
         return Diagnosis(
             kind="checkpoint_deadlock",
             quiet_s=quiet_s,
-            evidence=(idle, approval),
+            evidence=(idle, case.approval(duty)),
             action="NUDGE",
             advice=f"{case.agent.agent} should have acted: ask it to go on",
             stall=f"{stall}:approved",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Checkpoint, Dispatch, Limits, Phase
+from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.thresholds import OVERDUE_FACTOR
@@ -190,6 +190,8 @@ def _work(view: RunView) -> tuple[Decision, ...]:
     phase = view.phase
     if phase is None:
         return ()
+    if waiting := _gates(view, [gate for gate in phase.gates if gate.partitions]):
+        return waiting
     tasks = view.phase_tasks()
     opened = expected_tasks(view, phase) <= {task.task for task in tasks}
     if not opened or not {checkpoint.name for checkpoint in phase.checkpoints} <= set(view.checkpoints):
@@ -295,13 +297,18 @@ def _close(view: RunView, phase: Phase) -> tuple[Decision, ...]:
         review = view.checkpoints[checkpoint.name]
         if review.state == "failed":
             return (EndRun("FAILED", f"checkpoint {checkpoint.name} failed: {review.notes}"),)
-    for gate in phase.gates:
+    return _gates(view, phase.gates) or (EndPhase(view.run.phase),)
+
+
+def _gates(view: RunView, gates: Iterable[Gate]) -> tuple[Decision, ...]:
+    """What the first gate that has not passed asks for."""
+    for gate in gates:
         record = view.gates.get((view.run.phase, gate.name))
         if record is None or record.state == "intended":
             return (RunGate(view.run.phase, gate.name),)
         if record.state == "failed":
             return (EndRun("FAILED", f"gate {gate.name} failed: {record.reason}"),)
-    return (EndPhase(view.run.phase),)
+    return ()
 
 
 def dispatch_of(view: RunView, task: TaskRecord) -> Dispatch:

@@ -101,6 +101,19 @@ def _subagents(facts: Facts) -> Verdict:
     return _listed(late)
 
 
+def _partitions(facts: Facts) -> Verdict:
+    gates = [(index, gate) for index, phase in enumerate(facts.view.plan.phases) for gate in phase.gates]
+    declared = [(index, gate.name) for index, gate in gates if gate.partitions]
+    if not declared:
+        return "not applicable", "the pipeline declares no partitions"
+    records = [facts.view.gates[key] for key in declared if key in facts.view.gates]
+    if blocked := [record.reason for record in records if record.reason and record.state != "passed"]:
+        return _listed(blocked)
+    if len(records) == len(declared) and all(record.state == "passed" for record in records):
+        return OK
+    return "ok", "not all phases that need data have begun"
+
+
 def _claims(facts: Facts) -> Verdict:
     bad = []
     for task in facts.view.tasks.values():
@@ -155,7 +168,7 @@ CHECKS: Mapping[str, tuple[str, Callable[[Facts], Verdict]]] = {
     "CONTEXT_HEADROOM": ("an agent that runs out of context", _not_yet("no client of this run tells its context use")),
     "MAIL_ACKNOWLEDGED": ("mail that nobody answers", _mail),
     "SUBAGENTS_IN_TIME": ("a sub-agent that takes too long", _subagents),
-    "PARTITION_LIVENESS": ("a data partition that is empty or stale", _not_yet("the pipeline declares no partitions")),
+    "PARTITION_LIVENESS": ("a data partition that is empty or stale", _partitions),
     "CLAIMS_VALID": ("a task whose holder is gone", _claims),
     "RESERVATIONS_RESPECTED": ("a write without a reservation", _not_yet("the pipeline has no reservations")),
     "DISPATCH_MARKERS": ("a dispatch that was dropped", _markers),

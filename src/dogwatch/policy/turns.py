@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,6 +15,9 @@ from dogwatch.model.spool import SpoolLine
 SHOWN_MAX = 120
 """How much of a tool call's words is kept."""
 WROTE_MAX = 20
+CALL_MAX = 200
+PERIOD_MAX = 4
+"""So many calls that take turns are still seen as a loop."""
 WRITERS = frozenset({"write", "edit", "multiedit", "write_file", "replace"})
 """Tools that write files, by the names that clients have for them."""
 
@@ -37,7 +41,7 @@ def _prompted(turn: Turn, line: SpoolLine) -> Turn:
     text = prompt if isinstance(prompt, str) and prompt else line.raw.decode(errors="replace")
     seen = {header.id: line.mono for header in headers(text) if header.id not in turn.receipts}
     receipts = {**turn.receipts, **seen} if seen else turn.receipts
-    return replace(_open(turn, line), receipts=receipts, call="", repeats=0, failure="")
+    return replace(_open(turn, line), receipts=receipts, calls=(), laps=(), call="", repeats=0, failure="")
 
 
 def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
@@ -45,18 +49,33 @@ def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
     name = _text(payload.get("tool_name"))
     tool_input = payload.get("tool_input")
     call = f"{name} {json.dumps(tool_input, sort_keys=True)}" if payload else ""
-    opened = _open(turn, line)
-    is_again = bool(call) and call == turn.call
+    opened = _with_call(_open(turn, line), call, line.mono)
     tool = ToolCall(name, _shown(tool_input), line.mono)
     path = tool_input.get("file_path") if isinstance(tool_input, dict) and name.lower() in WRITERS else None
     wrote = (*(one for one in turn.wrote if one != path), path)[-WROTE_MAX:] if isinstance(path, str) else turn.wrote
+    return replace(opened, wrote=wrote, tools={**turn.tools, _text(payload.get("tool_use_id")) or name: tool})
+
+
+def _with_call(turn: Turn, call: str, mono: float) -> Turn:
+    """Counts how often the latest calls were made in a row: one of them, or a few that take turns. A call that could
+    not be read is like no other."""
+    digest = hashlib.blake2b(call.encode(errors="replace"), digest_size=12).hexdigest() if call else ""
+    laps = []
+    for period in range(1, PERIOD_MAX + 1):
+        is_again = bool(digest) and len(turn.calls) >= period and turn.calls[-period][0] == digest
+        count, since = turn.laps[period - 1] if turn.laps else (0, mono)
+        laps.append((count + 1, since) if is_again else (0, mono))
+    calls = (*turn.calls, (digest, call[:CALL_MAX]))[-PERIOD_MAX:]
+    times = [count // period + 1 for period, (count, _) in enumerate(laps, 1)]
+    period = times.index(max(times)) + 1
     return replace(
-        opened,
-        wrote=wrote,
-        tools={**turn.tools, _text(payload.get("tool_use_id")) or name: tool},
-        call=call,
-        repeats=turn.repeats + 1 if is_again else 1,
-        repeats_since=turn.repeats_since if is_again else line.mono,
+        turn,
+        calls=calls,
+        laps=tuple(laps),
+        call=", then ".join(text for _, text in calls[-period:]),
+        period=period,
+        repeats=max(times),
+        repeats_since=laps[period - 1][1],
     )
 
 

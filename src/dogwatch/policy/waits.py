@@ -1,11 +1,13 @@
 """Who waits for whom and for what, since when: the wait-for graph of a run, down to the processes.
 
 Its edges come from the ledger (mail, tasks, reviews) and from what was seen (sub-agents, tools). An agent that works
-waits for nobody, whatever it has asked others for.
+waits for nobody, whatever it has asked others for, unless its tool has long been looking for what another should write.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dogwatch.model.moment import Moment
@@ -58,7 +60,7 @@ class WaitGraph:
 
 def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> WaitGraph:
     """Who waits for whom."""
-    found = [*_of_the_phase(view, now), *waits_for_mail(view, sights, now)]
+    found = [*_of_the_phase(view, now), *waits_for_others(view, sights, now)]
     for agent, sight in sights.items():
         found += _for_own(agent, sight, now)
     return WaitGraph(found)
@@ -79,7 +81,42 @@ def _of_the_phase(view: RunView, now: Moment) -> list[Wait]:
     return found
 
 
-def waits_for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
+def waits_for_others(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
+    """Agents that can only go on when another does."""
+    return [*_for_mail(view, sights, now), *_for_files(view, sights, now)]
+
+
+def _for_files(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
+    """An agent whose tool runs for long and names a file that another should write and has not written."""
+    long = [
+        (name, tool)
+        for name, sight in sights.items()
+        for tool in sight.turn.tools.values()
+        if now.mono - tool.since >= view.limits_of(name).long_tool_s and sight.process == "alive"
+    ]
+    if not long:
+        return []
+    unwritten = [
+        (task.agent, output.path)
+        for task in view.tasks.values()
+        if task.state == "claimed" and task.agent in sights
+        for output in sights[task.agent].outputs
+        if not output.is_new
+    ]
+    return [
+        Wait(name, agent, f"file {path}", now.mono - tool.since)
+        for name, tool in long
+        for agent, path in unwritten
+        if agent != name and _names(tool.what, path)
+    ]
+
+
+def _names(words: str, path: str) -> bool:
+    """Whether a command names the file: by its last part, as a word of its own."""
+    return re.search(rf"(?<![\w.-]){re.escape(os.path.basename(path))}(?![\w-]|\.\w)", words) is not None
+
+
+def _for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
     """An agent at its prompt, with work open, whose mail another has not acknowledged."""
     found = []
     for message in view.messages.values():

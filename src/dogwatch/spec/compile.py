@@ -17,7 +17,7 @@ def compile_plan(pipeline: schema.Pipeline, found: Survey, folder: str) -> plan.
     return plan.Plan(
         name=pipeline.name,
         roles=tuple(_role(name, role, folder) for name, role in pipeline.roles.items()),
-        phases=tuple(_phase(index, phase, files) for index, phase in enumerate(pipeline.phases)),
+        phases=tuple(_phase(index, phase, files, folder) for index, phase in enumerate(pipeline.phases)),
         deliverable=_byte_check(pipeline.deliverable),
         milestones=tuple(
             plan.Milestone(name=name, after=tuple(milestone.after)) for name, milestone in pipeline.milestones.items()
@@ -53,7 +53,7 @@ def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
     )
 
 
-def _phase(index: int, phase: schema.Phase, files: Files) -> plan.Phase:
+def _phase(index: int, phase: schema.Phase, files: Files, folder: str) -> plan.Phase:
     entries = {entry.name: entry for entry in files.found.dispatches}
     return plan.Phase(
         name=phase.name,
@@ -78,6 +78,7 @@ def _phase(index: int, phase: schema.Phase, files: Files) -> plan.Phase:
                 name=item.name,
                 command=tuple(item.command),
                 checks=tuple(_byte_check(check) for check in item.checks),
+                partitions=tuple(_partition(one, folder) for one in item.partitions),
                 timeout_s=item.timeout_s,
             )
             for item in phase.gates
@@ -95,6 +96,13 @@ def _checkpoint(index: int, item: schema.Checkpoint, files: Files) -> plan.Check
         question=item.question,
         rounds_max=item.rounds_max,
     )
+
+
+def _partition(one: schema.Partition, folder: str) -> plan.Partition:
+    database = one.database
+    if database.startswith(plan.SQLITE):
+        database = plan.SQLITE + script_path(folder, database.removeprefix(plan.SQLITE))
+    return plan.Partition(**{**one.model_dump(), "database": database})
 
 
 def _byte_check(check: schema.ByteCheck) -> plan.ByteCheck:

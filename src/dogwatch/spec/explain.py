@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 
-from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Notify, Plan, Role
+from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Notify, Partition, Plan, Role
 from dogwatch.spec.targets import shown
 
 _WIDTH = 120
@@ -74,7 +74,17 @@ def _checkpoint(checkpoint: Checkpoint) -> list[str]:
 def _gate(gate: Gate) -> list[str]:
     if gate.command:
         return _wrapped(f"gate {gate.name}: {shlex.join(gate.command)} exits with 0 within {_time(gate.timeout_s)}")
+    if gate.partitions:
+        data = _and(tuple(_partition(one) for one in gate.partitions))
+        return _wrapped(f"gate {gate.name}, before all else: waits at most {_time(gate.timeout_s)} for {data}")
     return _wrapped(f"gate {gate.name}: {_and(tuple(_check(check) for check in gate.checks))}")
+
+
+def _partition(one: Partition) -> str:
+    facts = [f"at least {_number(one.min_rows, 'row')}"]
+    if one.dated_by:
+        facts.append(f"the newest by {one.dated_by} at most {_time(one.max_age_s)} old")
+    return f"{one.shown} ({', '.join(facts)})"
 
 
 def _check(check: ByteCheck) -> str:

@@ -25,6 +25,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`phases[].checkpoints[]`", schema.Checkpoint),
     ("`phases[].gates[]`", schema.Gate),
     ("`phases[].gates[].checks[]` and `deliverable`", schema.ByteCheck),
+    ("`phases[].gates[].partitions[]`", schema.Partition),
     ("`milestones.<name>`", schema.Milestone),
 )
 
@@ -47,7 +48,8 @@ into the file, where items of lists go by their name or number: `--set limits.nu
 for each agent. What goes to `all` holders of a role needs `{{agent}}` in its output paths.
 
 **Order.** Phases come one after another. Within one, dispatches run side by side unless `after` orders them; then come
-the checkpoints, then the gates. Two dispatches may write the same file only if one comes after the other.
+the checkpoints, then the gates; gates for data come before all else. Two dispatches may write the same file only if one
+comes after the other.
 """
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable
+from urllib.parse import parse_qs, urlsplit
 
+from dogwatch.model.plan import SQLITE
 from dogwatch.spec.problem import did_you_mean
 from dogwatch.spec.schema import AGENTS_MAX
 from dogwatch.spec.source import Source
@@ -32,6 +34,7 @@ def apply(source: Source, found: Survey) -> None:
     _afters(source, found)
     _reviewers(source, found)
     _gates(source, found)
+    _partitions(source, found)
     _byte_checks(source, found)
     _notify(source, found)
 
@@ -159,12 +162,36 @@ def _reviewers(source: Source, found: Survey) -> None:
 
 def _gates(source: Source, found: Survey) -> None:
     for gate in found.gates:
-        given = [key for key in ("command", "checks") if gate.body.get(key)]
-        if len(given) == 2:
-            message, hint = "a gate has either 'command' or 'checks', not both", "make two gates of it"
-            source.report((*gate.place, "checks"), message, hint, at_key=True)
+        given = [key for key in ("command", "checks", "partitions") if gate.body.get(key)]
+        if len(given) > 1:
+            message = f"a gate has either {given[0]!r} or {given[1]!r}, not both"
+            source.report((*gate.place, given[1]), message, "make two gates of it", at_key=True)
         if not given:
-            source.report(gate.place, "a gate needs 'command' or 'checks'", "a gate without a check would let all pass")
+            message = "a gate needs 'command', 'checks' or 'partitions'"
+            source.report(gate.place, message, "a gate without a check would let all pass")
+
+
+def _partitions(source: Source, found: Survey) -> None:
+    for place, body in found.partitions:
+        database = body.get("database")
+        if isinstance(database, str) and (problem := _database_problem(database)):
+            source.report((*place, "database"), *problem)
+        if "max_age_s" in body and not body.get("dated_by"):
+            message, hint = "'max_age_s' needs 'dated_by'", "name the column that says when a row was made"
+            source.report((*place, "max_age_s"), message, hint, at_key=True)
+
+
+def _database_problem(database: str) -> tuple[str, str] | None:
+    if database.startswith(SQLITE):
+        return None if database != SQLITE else ("the database has no path", "write sqlite:data/market.db")
+    try:
+        url = urlsplit(database)
+        secret = url.password is not None or "password" in parse_qs(url.query)
+    except ValueError:
+        return "the database is no URL", "write postgresql://USER@HOST/NAME"
+    if url.scheme not in ("postgresql", "postgres"):
+        return "the database is neither SQLite nor PostgreSQL", "write sqlite:PATH or postgresql://USER@HOST/NAME"
+    return ("a password does not belong here", "leave it out; ~/.pgpass or PGPASSFILE is read") if secret else None
 
 
 def _byte_checks(source: Source, found: Survey) -> None:

@@ -175,8 +175,25 @@ class Checkpoint(Part):
     rounds_max: int = Field(3, ge=1, le=20, description="After this many rounds without approval the run has failed.")
 
 
+class Partition(Part):
+    """Data that must be there before the phase begins: rows of a table, counted in a database that is only read."""
+
+    database: Required = Field(
+        description="`sqlite:PATH`, relative to the pipeline file, or `postgresql://USER@HOST/NAME`; a password is"
+        " found where libpq looks for it, as in `~/.pgpass`, never here."
+    )
+    table: Required = Field(description="The table, or `schema.table`.")
+    partition: dict[Required, str | int] = Field(
+        {}, max_length=20, description="Columns with the values that the rows must have; without any, all rows count."
+    )
+    min_rows: int = Field(1, ge=1, description="So many rows at least; fewer, and it is empty.")
+    dated_by: Text = Field("", description="The column that says when a row was made: a time, a day, or a number.")
+    max_age_s: Seconds = Field(86400.0, description="Older than this, the newest row is stale; needs `dated_by`.")
+
+
 class Gate(Part):
-    """A check that blocks: the next phase comes only when it passes. It has either a command or byte checks."""
+    """A check that blocks: the next phase comes only when it passes. It has a command, or byte checks, or partitions:
+    those stand at the beginning of their phase, which waits for its data."""
 
     name: Name = Field(description="Its name, unique in its phase.")
     command: list[Required] = Field(
@@ -186,7 +203,12 @@ class Gate(Part):
         " program that is missing has failed.",
     )
     checks: list[ByteCheck] = Field([], max_length=200, description="Byte checks; it passes when all of them hold.")
-    timeout_s: Seconds = Field(600.0, description="A command that takes longer is stopped, and the gate has failed.")
+    partitions: list[Partition] = Field(
+        [], max_length=200, description="Data; it passes, before the phase begins, as soon as all of it is there."
+    )
+    timeout_s: Seconds = Field(
+        600.0, description="A command that takes longer, or data that comes later, and the gate has failed."
+    )
 
 
 class Phase(Part):
@@ -197,7 +219,7 @@ class Phase(Part):
         [], max_length=500, description="The orders of this phase. They run side by side unless `after` says otherwise."
     )
     checkpoints: list[Checkpoint] = Field([], max_length=100, description="The reviews that follow the dispatches.")
-    gates: list[Gate] = Field([], max_length=100, description="The checks at the end of the phase, in this order.")
+    gates: list[Gate] = Field([], max_length=100, description="The checks of the phase, in this order.")
 
 
 class Milestone(Part):
@@ -245,7 +267,10 @@ class Limits(Part):
         _LIMITS.tool_max_s, description="A tool that has run for longer is interrupted; 0: none ever is."
     )
     repeats_max: int = Field(
-        _LIMITS.repeats_max, ge=2, le=10000, description="The same tool call so often in a row is a loop."
+        _LIMITS.repeats_max,
+        ge=2,
+        le=10000,
+        description="The same tool call so often in a row is a loop, and so are two to four that take turns.",
     )
     stops_max: int = Field(
         _LIMITS.stops_max, ge=1, le=1000, description="Attempts to stop, one after another, that are a loop."

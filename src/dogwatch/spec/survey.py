@@ -76,6 +76,7 @@ class Survey:
     gates: tuple[GateEntry, ...]
     milestones: tuple[tuple[str, tuple[Spot, ...]], ...]
     byte_checks: tuple[tuple[Place, dict[str, Any]], ...]
+    partitions: tuple[tuple[Place, dict[str, Any]], ...]
     deliverable: Spot | None
     targets: tuple[Spot, ...]
     targets_file: Spot | None
@@ -114,6 +115,7 @@ def survey(data: dict[str, Any]) -> Survey:
             (str(place[-1]), _spots(body, "after", place)) for place, body in _entries(data, "milestones")
         ),
         byte_checks=tuple(checks),
+        partitions=tuple(item for gate in gates for item in _items(gate.body, "partitions", gate.place)),
         deliverable=_spot(deliverable, "path", ("deliverable",)) if isinstance(deliverable, dict) else None,
         targets=_spots(notify, "targets", ("notify",)),
         targets_file=_spot(notify, "targets_file", ("notify",)),

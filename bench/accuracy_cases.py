@@ -100,21 +100,7 @@ NAMES_WANTED: Mapping[str, str] = {
 }
 """Labels for which the list of diagnoses has no word. A runner may map them to the word that dogwatch uses."""
 
-NOT_POSSIBLE_YET: tuple[tuple[str, str], ...] = (
-    (
-        "context_exhausted",
-        (
-            "The scripted agent has no context: it keeps no transcript file with token counts, shows no context use in "
-            "its live region and never runs out of it; `compact` alone is healthy. A line by `say` would be mere text "
-            "in the transcript. Wanted is the step `context` of `STEPS_WANTED`."
-        ),
-    ),
-)
-
 STEPS_WANTED: Mapping[str, str] = {
-    "context": "context: {used: 0.0-1.0, full: false}: writes a line with the tokens used and the window to the "
-    "client's transcript file and shows `Context left: N%` in the footer; with `full: true` the turn ends with "
-    "StopFailure (error `context_full`), and each further prompt ends like this until `compact`.",
     "await_mail": "await_mail: {from: NAME, seconds: N}: stays in the open turn, without hooks, until a mail from NAME "
     "is delivered (by hook or by prompt) or the time is over. Now an agent can wait for mail only by stopping or by a "
     "polling tool.",
@@ -327,7 +313,6 @@ HEALTHY: tuple[Case, ...] = (
         until="tool_end Bash",
         settle_s=30,
         watch_s=60,
-        final=True,
     ),
     Case(
         name="tool-past-its-expected-time",
@@ -467,7 +452,6 @@ HEALTHY: tuple[Case, ...] = (
         since="compact_start",
         until="turn_end",
         watch_s=30,
-        final=True,
     ),
     Case(
         name="prompt-flashes-between-tools",
@@ -494,7 +478,6 @@ HEALTHY: tuple[Case, ...] = (
         numbers={"flash_s": Span(2.5, 1.5, 2.8)},
         until="turn_end",
         watch_s=15,
-        final=True,
     ),
     Case(
         name="redraws-while-it-works",
@@ -592,7 +575,6 @@ HEALTHY: tuple[Case, ...] = (
         numbers={"gap_s": Span(0.6, 0.3, 1.5)},
         until="turn_end",
         watch_s=40,
-        final=True,
     ),
     Case(
         name="looks-at-a-build-a-few-times",
@@ -670,7 +652,6 @@ HEALTHY: tuple[Case, ...] = (
         numbers={"long_s": Span(8, 5, 15)},
         until="turn_end",
         watch_s=20,
-        final=True,
     ),
     Case(
         name="quotes-a-dialog-and-is-idle",
@@ -718,7 +699,6 @@ HEALTHY: tuple[Case, ...] = (
         template=_script(),
         since="ready",
         watch_s=60,
-        final=True,
     ),
     Case(
         name="background-job-left-running",
@@ -881,7 +861,6 @@ HEALTHY: tuple[Case, ...] = (
         settle_s=1,
         before=("working", "idle"),
         watch_s=30,
-        final=True,
     ),
     Case(
         name="waits-for-a-partner-that-died",
@@ -916,6 +895,20 @@ HEALTHY: tuple[Case, ...] = (
         since="turn_end",
         until="turn_start",
         watch_s=30,
+    ),
+    Case(
+        name="nearly-full-context-and-works",
+        what="Most of the context is used; the client says so, and goes on to the end of its task.",
+        truth=("working",),
+        why="A low context is a thing to know, not a fault: it works.",
+        row="F11",
+        healthy=True,
+        template=_script(_on("dispatch", {"context": 0.97}, {"work": "<long_s>"}, *FINISH)),
+        numbers={"long_s": Span(12, 8, 16)},
+        since="context",
+        until="report_called",
+        settle_s=1,
+        watch_s=20,
     ),
 )
 
@@ -962,7 +955,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=3.5,
         before=("working", "idle"),
         watch_s=25,
-        final=True,
     ),
     Case(
         name="half-of-the-outputs-and-silent",
@@ -1072,7 +1064,6 @@ FAULTS: tuple[Case, ...] = (
         until="turn_end",
         settle_s=15,
         watch_s=28,
-        final=True,
         swap=(0, 1),
     ),
     Case(
@@ -1131,7 +1122,6 @@ FAULTS: tuple[Case, ...] = (
         until="provider_ok",
         settle_s=2,
         watch_s=40,
-        final=True,
     ),
     Case(
         name="server-error-ends-the-turn",
@@ -1145,6 +1135,39 @@ FAULTS: tuple[Case, ...] = (
             _on("nudge", {"provider_error": {"code": 500, "retries": 2, "seconds": "<retry_s>", "final": True}}),
         ),
         numbers={"retry_s": Span(1, 0.5, 2)},
+        since="turn_end",
+        until="turn_start",
+        settle_s=3.5,
+        before=("working", "idle"),
+        watch_s=12,
+    ),
+    # context_exhausted
+    Case(
+        name="context-runs-full",
+        what="The context fills up in the middle of the task; the turn ends, and every further one ends like it.",
+        truth=("context_exhausted",),
+        why="The client says that nothing more fits in; words to it change nothing.",
+        row="F11",
+        allowed=("RESTART", "REPLACE", "ESCALATE"),
+        template=_script(
+            _on("dispatch", {"work": "<work_s>"}, {"context": 0.7}, {"context": {"used": 0.99, "full": True}})
+        ),
+        since="turn_end",
+        until="turn_start",
+        settle_s=3.5,
+        before=("working", "idle"),
+        watch_s=12,
+    ),
+    Case(
+        name="context-full-although-compacted",
+        what="The client has compacted its context, goes on with a tool, and the context is full again.",
+        truth=("context_exhausted",),
+        why="The compaction has not helped: the turn ended because nothing more fits in.",
+        row="F11",
+        allowed=("RESTART", "REPLACE", "ESCALATE"),
+        template=_script(
+            _on("dispatch", {"context": 0.9}, {"compact": 1}, _sh("ls -l"), {"context": {"used": 1.0, "full": True}})
+        ),
         since="turn_end",
         until="turn_start",
         settle_s=3.5,
@@ -1195,7 +1218,6 @@ FAULTS: tuple[Case, ...] = (
         until="dialog_answer",
         settle_s=1,
         watch_s=20,
-        final=True,
     ),
     # startup_dialog
     Case(
@@ -1243,7 +1265,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=6,
         before=("starting",),
         watch_s=20,
-        final=True,
     ),
     # startup_stall
     Case(
@@ -1317,7 +1338,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=34,
         watch_s=45,
         swap=(0, 1),
-        final=True,
     ),
     Case(
         name="stopped-in-the-turn",
@@ -1375,7 +1395,6 @@ FAULTS: tuple[Case, ...] = (
         until="started",
         settle_s=1,
         watch_s=10,
-        final=True,
     ),
     Case(
         name="segmentation-fault",
@@ -1491,7 +1510,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=1,
         before=("working", "exited"),
         watch_s=10,
-        final=True,
     ),
     # done_unreported
     Case(
@@ -1532,7 +1550,6 @@ FAULTS: tuple[Case, ...] = (
         since="hung",
         settle_s=34,
         watch_s=45,
-        final=True,
     ),
     # wrong_path
     Case(
@@ -1619,7 +1636,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=12,
         before=("waiting", "working", "long_tool"),
         watch_s=25,
-        final=True,
     ),
     # checkpoint_deadlock
     Case(
@@ -1660,7 +1676,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=19,
         before=("working", "long_tool", "waiting"),
         watch_s=30,
-        final=True,
     ),
     # subagent_overdue
     Case(
@@ -1724,7 +1739,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=12.5,
         before=("waiting", "working", "long_tool"),
         watch_s=25,
-        final=True,
     ),
     # stop_loop
     Case(
@@ -1780,7 +1794,6 @@ FAULTS: tuple[Case, ...] = (
         settle_s=3,
         before=("working", "idle", "silent_turn"),
         watch_s=15,
-        final=True,
     ),
 )
 

@@ -168,6 +168,7 @@ class Agent:
         self._status, self._finished = "", ""
         self._transcript: list[str] = [f"  Scripted agent · {name}"]
         self._swallow = 0
+        self._context_full = False
         self._current: Steps | None = None
         self._asleep: list[tuple[Steps, Any]] = []
         self._queue: list[Message] = []
@@ -442,6 +443,10 @@ class Agent:
         self.did("prompt", ids=[message.id])
         yield from self._hook("UserPromptSubmit", prompt=header)
         self.did("turn_start", ids=[message.id])
+        if self._context_full:
+            yield from self._fail_for_context()
+            self.did("turn_end", stop=False)
+            return
         try:
             yield from self._handle(message)
         except TurnOver as over:
@@ -635,6 +640,19 @@ class Agent:
         yield from self._hook("StopFailure", error=word)
         raise TurnOver(stop=False)
 
+    def _do_context(self, step: Step, message: Message) -> Steps:
+        self.did("context", used=step["used"])
+        if step["full"]:
+            self._context_full = True
+            yield from self._fail_for_context()
+            raise TurnOver(stop=False)
+
+    def _fail_for_context(self) -> Steps:
+        self._transcript.append("● The prompt is too long: the context is full.")
+        self._finished = "✘ API Error: the context is full · the turn has ended"
+        self.did("stop_failure", code="context_full")
+        yield from self._hook("StopFailure", error="context_full")
+
     def _do_swallow_enter(self, step: Step, message: Message) -> Steps:
         self._swallow += step["times"]
         yield from ()
@@ -663,6 +681,7 @@ class Agent:
         yield step["seconds"]
         self._status = ""
         self.did("compact_end")
+        self._context_full = False
         yield from self._hook("PostCompact", trigger="auto")
         yield from self._hook("SessionStart", source="compact")
 

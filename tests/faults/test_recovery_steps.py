@@ -112,6 +112,9 @@ class Hands:
     def interrupt(self, agent: AgentRecord) -> bool:
         return True
 
+    def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
+        return ""
+
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         raise AssertionError("no notice is expected")
 

@@ -34,7 +34,9 @@ WORKING = after(line("SessionStart-startup", 1), line("UserPromptSubmit", 2))
 
 
 def test_a_client_that_has_started_is_idle() -> None:
-    assert after(line("SessionStart-startup", 1)) == Turn("idle", 1, 1, 4711)
+    turn = after(line("SessionStart-startup", 1))
+    assert turn == Turn("idle", 1, 1, 4711, transcript=turn.transcript)
+    assert turn.transcript.endswith(".jsonl")
 
 
 def test_a_prompt_opens_a_turn_and_a_stop_ends_it() -> None:

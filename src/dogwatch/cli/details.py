@@ -49,7 +49,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
-    heading = "AGENT STATE DOING FOR TASK HEALTH MEMORY NAME PID RESTARTS NUDGES CAUSE"
+    heading = "AGENT STATE DOING FOR TASK HEALTH MEMORY CONTEXT NAME PID RESTARTS NUDGES CAUSE"
     yield tuple(heading.split()), _agents(run)
     yield (
         ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
@@ -96,6 +96,7 @@ def _agents(run: Run) -> list[Row]:
             agent["task"] or "-",
             agent["health"],
             size(agent["diagnosis"]["rss_bytes"]) if agent["diagnosis"] else "-",
+            _share(agent["diagnosis"]["context"]) if agent["diagnosis"] else "-",
             f"{agent['name']} #{agent['incarnation']}",
             str(agent["pid"] or "-"),
             str(agent["restarts"]),
@@ -104,6 +105,10 @@ def _agents(run: Run) -> list[Row]:
         )
         for agent in run["agents"]
     ]
+
+
+def _share(used: float | None) -> str:
+    return "-" if used is None else f"{used:.0%}"
 
 
 def _doing(diagnosis: dict[str, Any] | None) -> str:

@@ -37,6 +37,10 @@ class Facts:
         value = self.body.get(name)
         return duration(value) if isinstance(value, int | float) else "-"
 
+    def share(self, name: str) -> str:
+        value = self.body.get(name)
+        return f"{value:.0%}" if isinstance(value, float) else "most"
+
     def tail(self, name: str, before: str = ": ") -> str:
         """The fact behind `before`, or nothing."""
         return f"{before}{self[name]}" if self[name] else ""
@@ -84,6 +88,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "phase_blocked": lambda f: f"phase {f['phase']} waits for its data{f.tail('reason')}",
     "self_check_failed": lambda f: f"self-check {f['check']} failed{f.tail('detail')}",
     "run_quiet": lambda f: f"the run has made no progress for {f.time('quiet_s')}",
+    "context_low": lambda f: f"{f.agent} has used {f.share('used')} of its context",
     "context_compacted": lambda f: f"{f.agent} made its context shorter",
     "agent_nudged": lambda f: f"{f.agent} sat at its prompt with {f['subject'] or 'work'} open: nudged ({f['nudges']})",
     "dispatch_dropped": lambda f: f"{f['found']} of {f['expected']} dispatches were there; dropped: {f['tasks']}",

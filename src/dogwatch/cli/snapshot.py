@@ -13,7 +13,8 @@
                                       "task", "age_s", "restarts", "nudges", "cause",
                                       "health", "stall_count", "replacement_count", "heartbeat_age_s",
                                       "diagnosis": {"kind", "age_s", "confidence", "evidence", "quiet_s", "tier",
-                                                    "action", "advice", "screen", "waits_for", "rss_bytes"} or null}],
+                                                    "action", "advice", "screen", "waits_for", "rss_bytes",
+                                                    "context"} or null}],
                      "tasks":       [{"task", "phase", "state", "agent", "attempt", "attempts_max", "risk",
                                       "age_s", "expect_s", "rescued", "note"}],
                      "checkpoints": [{"checkpoint", "phase", "state", "round", "verdicts"}],
@@ -172,7 +173,7 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
 
 def _diagnosis(seen: Body, until: Moment) -> dict[str, Any]:
     """What the watchdog makes of the agent."""
-    names = ("kind", "confidence", "quiet_s", "tier", "action", "advice", "screen", "waits_for", "rss_bytes")
+    names = ("kind", "confidence", "quiet_s", "tier", "action", "advice", "screen", "waits_for", "rss_bytes", "context")
     told = {name: seen.get(name) for name in names}
     return {**told, "age_s": _age(until, seen.get("since")), "evidence": list(seen.get("evidence", ()))}
 

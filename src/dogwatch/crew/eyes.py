@@ -111,6 +111,7 @@ class MachineEyes:
             outputs=outputs,
             outputs_fresh=fresh,
             elsewhere=elsewhere,
+            context=track.context(turn.transcript, harness(role.harness).context) if role is not None else None,
         )
 
     def _tree(self, agent: AgentRecord, living: census.Census | None) -> tuple[processes.Life, census.Tree | None]:

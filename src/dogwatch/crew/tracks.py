@@ -5,7 +5,7 @@ All of it is cache: a crew member that starts anew begins with its first look, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
@@ -38,6 +38,8 @@ class Track:
         self._searched = 0.0
         self._heard = -1.0
         self._found: tuple[str, ...] = ()
+        self._transcript: tuple[int, int] | None = None
+        self._context: float | None = None
 
     def note(self, screen: str, lines: Sequence[str], tree: census.Tree | None, client: int, mono: float) -> None:
         """One more look. `client` is the pid that the hooks name: below a launcher, not the agent's own process."""
@@ -66,6 +68,13 @@ class Track:
             stopped=any(one.state in "Tt" for one in clients),
             children=tuple(Child(one.process.pid, one.name, one.age_s, one.cpu_s) for one in tree.children),
         )
+
+    def context(self, path: str, share: Callable[[bytes], float | None]) -> float | None:
+        """The used share of the context; the transcript is read only where it has changed."""
+        if path and (changed := files.changed_tail(path, self._transcript)) is not None:
+            self._transcript, tail = changed
+            self._context = share(tail) if tail else None
+        return self._context
 
     def elsewhere(
         self, run: RunRecord, outputs: Sequence[Output], known: Set[str], since: Moment, turn: Turn, mono: float

@@ -15,6 +15,7 @@ from dogwatch.crew.worlds import WatchdogWorld
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
@@ -85,7 +86,7 @@ class Watchdog:
         limits = view.limits_of(agent.agent)
         level = alerts.tier_of(found, limits)
         late = self._late(view, agent.agent, now)
-        self._tell_compaction(ledger, agent, sight.turn.compacted)
+        self._tell_context(ledger, agent, sight, limits)
         if not (found.action or level or late):
             return
         told = alerts.body(agent, found, sight, graph().chain(agent.agent), level, limits, now)
@@ -138,6 +139,7 @@ class Watchdog:
                 screen=sights[name].screen,
                 waits_for=diagnosis.waits_for,
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
+                context=sights[name].context,
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
         record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
@@ -188,12 +190,23 @@ class Watchdog:
         if is_new:
             self._log(told)
 
-    def _tell_compaction(self, ledger: Store, agent: AgentRecord, compacted: float) -> None:
-        op_id = f"compacted:{agent.key}:{agent.incarnation}:{compacted:.3f}"
-        if compacted and op_id not in self._told:
-            self._told.add(op_id)
+    def _tell_context(self, ledger: Store, agent: AgentRecord, sight: Sight, limits: Limits) -> None:
+        """That the context runs out, as long as it does; and that it was made shorter."""
+        occasion = f"{agent.key}:{agent.incarnation}:{sight.turn.compacted:.3f}"
+        where = {"run": self.run, "agent": agent.agent}
+        if sight.turn.compacted:
             body = {"incarnation": agent.incarnation}
-            ledger.run(lambda tx: tx.append("context_compacted", body, op_id, run=self.run, agent=agent.agent))
+            self._once(
+                ledger, f"compacted:{occasion}", lambda tx, op: tx.append("context_compacted", body, op, **where)
+            )
+        if sight.context is not None and sight.context >= limits.context_max:
+            low = {"incarnation": agent.incarnation, "used": round(sight.context, 3), "limit": limits.context_max}
+            self._once(ledger, f"context:{occasion}", lambda tx, op: tx.append("context_low", low, op, **where))
+
+    def _once(self, ledger: Store, op_id: str, fn: Callable[[Tx, str], bool]) -> None:
+        if op_id not in self._told:
+            self._told.add(op_id)
+            ledger.run(lambda tx: fn(tx, op_id))
 
     def _tell_doubt(self, ledger: Store, held: str) -> None:
         """All agents at once: one alert for all of them."""
@@ -220,5 +233,7 @@ class Watchdog:
 
 def _gist(record: WatchRecord) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
-    agents = {name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0) for name, one in record.agents.items()}
+    agents = {
+        name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0, context=None) for name, one in record.agents.items()
+    }
     return agents, record.held

@@ -39,6 +39,9 @@ class Harness(Protocol):
     def command(self, role: Role, *, python: str) -> tuple[str, ...]:
         """The program and its arguments for a holder of `role`; `python` is the interpreter that dogwatch runs on."""
 
+    def context(self, tail: bytes) -> float | None:
+        """The used share of the context, from the end of the client's transcript; None where it does not say."""
+
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """What the screen means; a screen that is not understood is `unknown`."""
 

@@ -22,6 +22,10 @@ class Command:
             raise UsageError(f"the role {role.name} has no command", hint="give it `command: [program, argument, ...]`")
         return role.command
 
+    def context(self, tail: bytes) -> float | None:
+        """Never known."""
+        return None
+
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """Always unknown."""
         return Screen("unknown", None)

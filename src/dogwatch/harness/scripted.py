@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -34,6 +35,17 @@ class Scripted:
         if not role.script:
             raise UsageError(f"the role {role.name} has no script", hint="give it `script: FILE`, a scenario")
         return (python, "-m", "dogwatch.testing.agent", "--scenario", role.script)
+
+    def context(self, tail: bytes) -> float | None:
+        """From the last line that counts tokens."""
+        for line in reversed(tail.splitlines()):
+            try:
+                entry = json.loads(line)
+                usage = entry["message"]["usage"]
+                return float((usage["input_tokens"] + usage["cache_read_input_tokens"]) / entry["window"])
+            except (ValueError, LookupError, TypeError, ArithmeticError):
+                continue
+        return None
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """Only what stands from the last status line on counts: text higher up is history."""

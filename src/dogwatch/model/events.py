@@ -30,6 +30,7 @@ EVENTS: dict[str, str] = {
     "fleet_held": "What was seen cannot be trusted (most agents dead at once, a clock that jumped): nothing is done.",
     "self_check_failed": "One of the captain's self-checks failed that had not failed before.",
     "run_quiet": "The run has made no progress for a long time; a person is called, and it will be ended.",
+    "context_low": "The agent has used most of its context: it will be made shorter, or run out.",
     "context_compacted": "The agent's client made its context shorter in the middle of its work.",
     "agent_nudged": "The agent sat at its prompt with open work and is asked to go on.",
     "dispatch_dropped": "Tasks of the phase were missing on the ledger; they are named, and made again.",

@@ -170,6 +170,7 @@ class Limits:
     tool_max_s: float = 0.0
     repeats_max: int = 10
     stops_max: int = 3
+    context_max: float = 0.8
     dialog_s: float = 3.0
     subagent_s: float = 1800.0
     claim_s: float = 300.0

@@ -278,6 +278,7 @@ class AgentWatch:
     screen: str = "unknown"
     waits_for: str = ""
     rss_bytes: int = 0
+    context: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,8 @@ class Turn:
     beginning at `repeats_since`; `calls` and `laps` are what that is counted with. `stops` counts how often the
     client wanted to stop since it last did something else. `failure` is the provider's error that ended the last turn,
     `dialog` the question that waits for a person's answer; `compacting` is since when the context is being made shorter
-    (0: it is not), `compacted` when that was last done; `wrote` are the latest files that its tools were to write.
+    (0: it is not), `compacted` when that was last done; `wrote` are the latest files that its tools were to write, and
+    `transcript` is the client's own file of its conversation.
     """
 
     state: Literal["none", "idle", "working"] = "none"
@@ -59,6 +60,7 @@ class Turn:
     compacting: float = 0.0
     compacted: float = 0.0
     wrote: tuple[str, ...] = ()
+    transcript: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ class Sight:
     says nothing of its turns: whatever it does looks alike. `screen` has been what it is since `screen_since`, and the
     whole incarnation is looked at since `watched_since`. `life` is the newest sign of life that is no progress, on the
     monotonic clock: cpu time, a screen that changes, a process that comes or goes; 0 for none so far. `elsewhere` are
-    files with the name of a missing output that were written since the dispatch in other places.
+    files with the name of a missing output that were written since the dispatch in other places. `context` is the used
+    share of what the client can keep in mind, None where it does not tell.
     """
 
     process: Literal["alive", "dead", "unknown"] = "unknown"
@@ -119,6 +122,7 @@ class Sight:
     outputs: tuple[OutputSight, ...] = ()
     outputs_fresh: bool = False
     elsewhere: tuple[str, ...] = ()
+    context: float | None = None
 
     @property
     def outputs_changed(self) -> float:

@@ -44,6 +44,8 @@ Action = Literal["", "NUDGE", "RESCUE", "PROBE", "RESTART", "INTERRUPT", "HOLD",
 
 CERTAIN, SURE, LIKELY = 1.0, 0.95, 0.7
 """How sure a diagnosis is that rests on the process, on the client's hooks, on its screen alone."""
+CONTEXT_FULL = "context_full"
+"""The failure of a turn into whose context nothing more fits."""
 IDLE_CORES = 0.05
 """Who uses less cpu than this only waits."""
 
@@ -401,6 +403,15 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             action="RESCUE",
             advice="take the outputs as they are",
             stall=f"{stall}:rescue",
+        )
+    if turn.failure == CONTEXT_FULL and not sight.outputs_fresh:
+        return Diagnosis(
+            kind="context_exhausted",
+            quiet_s=quiet_s,
+            evidence=("hooks: the turn has ended because its context is full", idle),
+            action="RESTART",
+            advice="start it again with an empty context, and give it its task",
+            stall=f"{stall}:context",
         )
     if turn.failure and not sight.outputs_fresh:
         return Diagnosis(

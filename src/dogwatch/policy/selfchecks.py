@@ -81,6 +81,14 @@ def _memory(facts: Facts) -> Verdict:
     return ("failed", left) if facts.memory_left < HEADROOM else ("ok", left)
 
 
+def _context(facts: Facts) -> Verdict:
+    used = {name: sight.context for name, sight in facts.sights.items() if sight.context is not None}
+    if not used:
+        return "not applicable", "no client of this run tells its context use"
+    low = [f"{n} has used {share:.0%}" for n, share in used.items() if share >= facts.view.limits_of(n).context_max]
+    return _listed(low)
+
+
 def _mail(facts: Facts) -> Verdict:
     limit_s = facts.view.plan.limits.tier1_s
     late = [
@@ -165,7 +173,7 @@ CHECKS: Mapping[str, tuple[str, Callable[[Facts], Verdict]]] = {
     "AGENT_PROCESSES_ALIVE": ("an agent whose process has ended", _processes),
     "OUTPUTS_FRESH": ("a task past its time without anything written", _outputs),
     "MEMORY_HEADROOM": ("a machine that runs out of memory", _memory),
-    "CONTEXT_HEADROOM": ("an agent that runs out of context", _not_yet("no client of this run tells its context use")),
+    "CONTEXT_HEADROOM": ("an agent that runs out of context", _context),
     "MAIL_ACKNOWLEDGED": ("mail that nobody answers", _mail),
     "SUBAGENTS_IN_TIME": ("a sub-agent that takes too long", _subagents),
     "PARTITION_LIVENESS": ("a data partition that is empty or stale", _partitions),

@@ -108,7 +108,8 @@ def _failed(turn: Turn, line: SpoolLine) -> Turn:
 
 
 def _begun(turn: Turn, line: SpoolLine) -> Turn:
-    return replace(_close(turn, line), subagents={})
+    transcript = _text(line.payload().get("transcript_path")) or turn.transcript
+    return replace(_close(turn, line), subagents={}, transcript=transcript)
 
 
 def _open(turn: Turn, line: SpoolLine) -> Turn:

@@ -6,7 +6,6 @@ waits for nobody, whatever it has asked others for, unless its tool has long bee
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -113,7 +112,7 @@ def _for_files(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[
 
 def _names(words: str, path: str) -> bool:
     """Whether a command names the file: by its last part, as a word of its own."""
-    return re.search(rf"(?<![\w.-]){re.escape(os.path.basename(path))}(?![\w-]|\.\w)", words) is not None
+    return re.search(rf"(?<![\w.-]){re.escape(path.rpartition("/")[2])}(?![\w-]|\.\w)", words) is not None
 
 
 def _for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:

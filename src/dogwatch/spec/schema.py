@@ -275,6 +275,9 @@ class Limits(Part):
     stops_max: int = Field(
         _LIMITS.stops_max, ge=1, le=1000, description="Attempts to stop, one after another, that are a loop."
     )
+    context_max: float = Field(
+        _LIMITS.context_max, gt=0, le=1, description="The used share of an agent's context from which on it is low."
+    )
     dialog_s: Seconds = Field(
         _LIMITS.dialog_s, description="A dialog that has stood on the screen for this long waits for a person."
     )

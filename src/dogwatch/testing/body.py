@@ -25,6 +25,8 @@ OUTPUT_BYTES_MAX = 1 << 20
 EXIT_AWAY = 75
 AWAY_TRIES = 5
 AWAY_PAUSE_S = 2.0
+CONTEXT_WINDOW = 200_000
+"""How many tokens fit in."""
 SUBAGENT_PROGRAM = """
 import sys, time
 seconds, path, content = sys.argv[1:]
@@ -73,6 +75,8 @@ class Body:
         self.subagents: dict[str, dict[str, Any]] = {}
         self.children: set[subprocess.Popen[bytes]] = set()
         self.memory: list[bytearray] = []
+        self.context_full = False
+        self.transcript = os.path.expanduser(f"~/.scripted/{self.session_id}.jsonl")
 
     # The screen
 
@@ -94,11 +98,36 @@ class Body:
             return f"✻ Waiting for {count} background agent{'s' * (count > 1)} to finish"
         return self.finished
 
+    # The context
+
+    def use_context(self, share: float) -> None:
+        """Notes in the client's own file how many tokens of its window are used, as real clients do."""
+        tokens = int(share * CONTEXT_WINDOW)
+        usage = {"input_tokens": tokens // 10, "cache_read_input_tokens": tokens - tokens // 10, "output_tokens": 100}
+        line = {"type": "assistant", "message": {"model": "scripted", "usage": usage}, "window": CONTEXT_WINDOW}
+        os.makedirs(os.path.dirname(self.transcript), exist_ok=True)
+        with open(self.transcript, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.truth.did("context", used=share)
+
+    def context_failure(self) -> Steps[None]:
+        """A turn that ends because nothing more fits into the context."""
+        said = "The prompt is too long: the context is full."
+        self.say(said)
+        self.finished = "✘ API Error: the context is full · the turn has ended"
+        self.truth.did("stop_failure", code="context_full")
+        yield from self.hook("StopFailure", error="context_full", last_assistant_message=said)
+
     # Hooks
 
     def payload(self, event: str, **more: Any) -> bytes:
         """A hook's stdin, in the form that real clients use."""
-        data: dict[str, Any] = {"session_id": self.session_id, "cwd": os.getcwd(), "hook_event_name": event}
+        data: dict[str, Any] = {
+            "session_id": self.session_id,
+            "transcript_path": self.transcript,
+            "cwd": os.getcwd(),
+            "hook_event_name": event,
+        }
         if self.prompt_id:
             data["prompt_id"] = self.prompt_id
         return json.dumps(data | {"permission_mode": "default"} | more).encode()

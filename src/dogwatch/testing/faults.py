@@ -154,6 +154,14 @@ def stop_loop(program: Program, step: Step, message: Message) -> Steps[None]:
         yield Wait(0.1)
 
 
+def context(program: Program, step: Step, message: Message) -> Steps[None]:
+    program.body.use_context(step["used"])
+    if step["full"]:
+        program.body.context_full = True
+        yield from program.body.context_failure()
+        raise TurnOver(stop=False)
+
+
 def compact(program: Program, step: Step, message: Message) -> Steps[None]:
     body = program.body
     yield from body.hook("PreCompact", trigger="auto", custom_instructions=None)
@@ -164,6 +172,7 @@ def compact(program: Program, step: Step, message: Message) -> Steps[None]:
     finally:
         body.status = ""
     body.truth.did("compact_end")
+    body.context_full = False
     yield from body.hook("PostCompact", trigger="auto", compact_summary="What was said before.")
     yield from body.hook("SessionStart", source="compact")
     body.show("Compacted")

@@ -161,6 +161,12 @@ def _seconds(where: str, value: Any) -> float:
     return float(value)
 
 
+def _share(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise _wrong(where, "a share between 0 and 1", value)
+    return float(value)
+
+
 def _whole(where: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise _wrong(where, "a whole number, 0 or more", value)
@@ -265,6 +271,7 @@ STEPS: dict[str, dict[str, Field]] = {
         "never": (_flag, False),
     },
     "stop_loop": {"times": (_whole, _REQUIRED)},
+    "context": {"used": (_share, _REQUIRED), "full": (_flag, False)},
     "compact": {"seconds": (_seconds, 1.0)},
     "old_error": {},
     "flash_prompt": {"seconds": (_seconds, 0.3)},

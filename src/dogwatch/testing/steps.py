@@ -134,6 +134,7 @@ STEPS: dict[str, Callable[[Program, Step, Message], Steps[None]]] = {
     "draft": faults.draft,
     "grow": faults.grow,
     "stop_loop": faults.stop_loop,
+    "context": faults.context,
     "compact": faults.compact,
     "old_error": faults.old_error,
     "flash_prompt": faults.flash_prompt,

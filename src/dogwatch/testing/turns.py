@@ -95,6 +95,10 @@ class Turns:
             body.show(f"Refused: {refused}")
             return
         body.truth.did("turn_start", ids=ids)
+        if body.context_full:
+            yield from body.context_failure()
+            body.truth.did("turn_end", stop=False)
+            return
         other = Message("notification" if text.startswith(NOTIFICATION) else "prompt", text=text)
         try:
             for message in [Message(header.kind, header.id, header.subject, text) for header in found] or [other]:

@@ -17,6 +17,7 @@ from dogwatch.model.sight import OutputSight
 CHECK_BYTES_MAX = 64 * 1024 * 1024
 CHECK_S_MAX = 5.0
 SEARCH_ENTRIES_MAX = 20000
+TAIL_BYTES = 64 * 1024
 SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
@@ -27,6 +28,25 @@ def signature(path: str) -> str:
     except (OSError, ValueError):
         return ""
     return f"{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}" if stat.S_ISREG(facts.st_mode) else ""
+
+
+def changed_tail(path: str, before: tuple[int, int] | None) -> tuple[tuple[int, int], bytes] | None:
+    """The end of a file and what it looks like now, where that is another than before; None where it is the same, or no
+    regular file. A pipe is not waited for."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        facts = os.fstat(fd)
+        now = (facts.st_size, facts.st_mtime_ns)
+        if now == before or not stat.S_ISREG(facts.st_mode):
+            return None
+        return now, os.pread(fd, TAIL_BYTES, max(0, facts.st_size - TAIL_BYTES))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def marker(folder: str, outputs: Sequence[Output]) -> dict[str, str]:

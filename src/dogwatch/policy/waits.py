@@ -112,7 +112,8 @@ def _for_files(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[
 
 def _names(words: str, path: str) -> bool:
     """Whether a command names the file: by its last part, as a word of its own."""
-    return re.search(rf"(?<![\w.-]){re.escape(path.rpartition("/")[2])}(?![\w-]|\.\w)", words) is not None
+    name = re.escape(path.rpartition("/")[2])
+    return re.search(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", words) is not None
 
 
 def _for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:

@@ -906,7 +906,7 @@ HEALTHY: tuple[Case, ...] = (
         template=_script(_on("dispatch", {"context": 0.97}, {"work": "<long_s>"}, *FINISH)),
         numbers={"long_s": Span(12, 8, 16)},
         since="context",
-        until="report_called",
+        until="wrote",
         settle_s=1,
         watch_s=20,
     ),

@@ -12,6 +12,7 @@
                      "agents":      [{"agent", "role", "state", "incarnation", "name", "session", "pid",
                                       "task", "age_s", "restarts", "nudges", "cause",
                                       "health", "stall_count", "replacement_count", "heartbeat_age_s",
+                                      "task_update_age_s",
                                       "diagnosis": {"kind", "age_s", "confidence", "evidence", "quiet_s", "tier",
                                                     "action", "advice", "screen", "waits_for", "rss_bytes",
                                                     "context"} or null}],
@@ -166,9 +167,16 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
         "health": body.get("health", "healthy"),
         "stall_count": body.get("stall_count", 0),
         "replacement_count": body.get("replacement_count", 0),
-        "heartbeat_age_s": _age(until, body.get("last_heartbeat")),
+        "heartbeat_age_s": _heard(body, seen, until),
+        "task_update_age_s": _age(until, body.get("last_task_update")),
         "diagnosis": _diagnosis(seen, until) if seen else None,
     }
+
+
+def _heard(body: Body, seen: Body | None, until: Moment) -> float | None:
+    """How long ago there was the last sign of life: of the agent's own, or a hook of its client."""
+    ages = [_age(until, body.get("last_heartbeat")), _age(until, seen.get("heard")) if seen else None]
+    return min((age for age in ages if age is not None), default=None)
 
 
 def _diagnosis(seen: Body, until: Moment) -> dict[str, Any]:

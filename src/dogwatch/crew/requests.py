@@ -65,7 +65,10 @@ def _handle(helm: Helm, tx: Tx, handler: Handler, body: Mapping[str, Any]) -> An
         raise StaleError(f"{name} was replaced by {agent.successor}", hint="this process should end")
     if view.run.over:
         raise RefusedError(f"{helm.run} is over ({view.run.state})")
-    return handler(helm, tx, view, agent, body)
+    told = handler(helm, tx, view, agent, body)
+    # Whatever an agent asks for, it lives.
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, last_heartbeat=tx.now))
+    return told
 
 
 def report(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
@@ -139,7 +142,6 @@ def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
     ):
         raise UsageError("progress_percent is a number from 0 to 100")
     held = view.task_of(agent.agent)
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, last_heartbeat=tx.now))
     event = {"task": held.task if held else "", "progress_percent": progress}
     tx.append("heartbeat_received", event, _op(body), run=agent.run, agent=agent.agent)
     return {}

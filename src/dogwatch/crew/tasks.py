@@ -31,7 +31,7 @@ def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: 
         rescued=False,
     )
     save(tx, taken)
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0))
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0, last_task_update=tx.now))
     return taken
 
 
@@ -72,7 +72,7 @@ def ask_reviewer(tx: Tx, view: RunView, checkpoint: str, round_: int, agent: Age
     plan = route.checkpoint_plan(view, checkpoint)
     text = brief.checkpoint(plan.name, plan.artifact, fill(plan.question, view, agent))
     send(tx, agent, "checkpoint", plan.name, text, key=f"{plan.name}:{round_}")
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0))
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0, last_task_update=tx.now))
 
 
 def outputs_for(view: RunView, task: TaskRecord, agent: AgentRecord) -> tuple[Output, ...]:
@@ -88,7 +88,12 @@ def fill(text: str, view: RunView, agent: AgentRecord) -> str:
 
 def rest(tx: Tx, agent_key: str) -> None:
     """The agent has nothing to do for now."""
-    change(tx, AgentRecord, agent_key, lambda a: replace(a, state="WAITING" if a.state == "BUSY" else a.state))
+    change(
+        tx,
+        AgentRecord,
+        agent_key,
+        lambda a: replace(a, state="WAITING" if a.state == "BUSY" else a.state, last_task_update=tx.now),
+    )
 
 
 def _busy(state: str) -> str:

@@ -140,6 +140,7 @@ class Watchdog:
                 waits_for=diagnosis.waits_for,
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
                 context=sights[name].context,
+                heard=now.plus(sights[name].turn.newest - now.mono) if sights[name].turn.newest else None,
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
         record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
@@ -234,6 +235,7 @@ class Watchdog:
 def _gist(record: WatchRecord) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
     agents = {
-        name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0, context=None) for name, one in record.agents.items()
+        name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0, context=None, heard=None)
+        for name, one in record.agents.items()
     }
     return agents, record.held

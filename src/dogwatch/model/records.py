@@ -79,6 +79,7 @@ class AgentRecord:
     stall_count: int = 0
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
+    last_task_update: Moment | None = None
     replaces: str = ""
     successor: str = ""
 
@@ -279,6 +280,7 @@ class AgentWatch:
     waits_for: str = ""
     rss_bytes: int = 0
     context: float | None = None
+    heard: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dogwatch.testing.body import Body, Order
 from dogwatch.testing.loop import Answer, Steps, Wait
 
 TOOL_INTERVAL_S = 5.0
+HEARTBEAT_S = 60.0
 
 
 class TurnOver(Exception):  # noqa: N818 (it is the way out of a turn, not an error)
@@ -51,9 +52,13 @@ class Program(Protocol):
 
 
 def work(body: Body, seconds: float) -> Steps[None]:
-    """Busy for `seconds` in all, with a tool call now and then."""
+    """Busy for `seconds` in all, with a tool call now and then, and a heartbeat for each minute."""
     left = seconds
+    beaten = seconds
     while left > 0:
+        if beaten - left >= HEARTBEAT_S:
+            beaten = left
+            yield from body.dogwatch("heartbeat", "--progress", f"{100 * (1 - left / seconds):.0f}")
         portion = min(left, max(0.2, min(TOOL_INTERVAL_S, seconds / 4)))
         left -= portion
         yield from body.tool("Read", {"file_path": f"notes-{round(left, 3)}.md"}, pause(portion))

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from bench import accuracy_real, accuracy_virtual
-from bench.accuracy_cases import CASES, Case
+from bench.accuracy_cases import CASES
+from bench.accuracy_form import Case
 from bench.accuracy_verdict import DEAD, Score, Trace, Verdict, by_class, judge_trace, percentile, score
 from bench.harness import RESULTS, Figure
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.accuracy_cases import COMMON, Case, limits, partner, scenario
+from bench.accuracy_form import COMMON, Case, limits, partner, scenario
 from bench.accuracy_verdict import Act, Deed, Said, Trace, product_limits
 from dogwatch.ledger.api import START, Event
 from dogwatch.ledger.records import load

@@ -1,7 +1,7 @@
 """What is right and what is wrong about a diagnosis: one set of rules for real screens and for the virtual clock.
 
 A trace is what happened in one run of a case: the ground truth, what dogwatch said of the judged agent and when, and
-what it did. The label of the case holds from `since` to `until` (`bench/accuracy_cases.py`). On top of its words:
+what it did. The label of the case holds from `since` to `until` (`bench/accuracy_form.py`). On top of its words:
 
 - What was said counts from one look after the label begins: nobody sees before looking (`late_s`). It no longer
   counts just before the label ends: a hook is seen before the agent writes down that it has run (`early_s`).
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.accuracy_cases import Case
+from bench.accuracy_form import Case
 from dogwatch.model.plan import Limits
 
 TOUCHES = frozenset({"NUDGE", "INTERRUPT", "RESTART", "REPLACE", "RESCUE"})

@@ -17,7 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from bench.accuracy_cases import CASES, Case, limits, partner, scenario, variations
+from bench.accuracy_cases import CASES
+from bench.accuracy_form import Case, limits, partner, scenario, variations
 from bench.accuracy_model import WALL, Agent, Message, Time
 from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace, product_limits
 from dogwatch.crew.mending import LOOK_AGAIN_S, ONCE_S

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench.accuracy_cases import CASES, Case
+from bench.accuracy_cases import CASES
+from bench.accuracy_form import Case
 from bench.accuracy_real import play
 from bench.accuracy_verdict import Trace, judge_trace
 

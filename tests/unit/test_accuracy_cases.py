@@ -7,13 +7,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from bench.accuracy_cases import (
+from bench.accuracy_cases import CASES, FAULTS, HEALTHY
+from bench.accuracy_form import (
     ACTIONS,
-    CASES,
     COMMON,
     DIAGNOSES,
-    FAULTS,
-    HEALTHY,
     LIMITS,
     NAMES_WANTED,
     OUTSIDE,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bench.accuracy_cases import CASES, Case, variations
+from bench.accuracy_cases import CASES
+from bench.accuracy_form import Case, variations
 from bench.accuracy_verdict import judge_trace
 from bench.accuracy_virtual import SEED, watched
 

@@ -247,3 +247,9 @@ def test_a_young_tool_after_an_old_approval_is_long_work() -> None:
     duty = replace(DUTY, approved="reading", approved_at=NOW.plus(-7000))
     child = Child(99, "sh", 90.0, 0.0)
     assert found(working(90, tools=tool(90), children=(child,), life_s=0), duty).kind == "long_tool"
+
+
+def test_a_client_that_was_stopped_while_it_tried_again_is_stalled() -> None:
+    sight = working(900, screen="retry", life_s=890)
+    assert found(replace(sight, tree=Tree(stopped=True))).kind == "stalled"
+    assert found(replace(sight, tree=Tree(stopped=False))).kind == "provider_wait"

@@ -117,3 +117,8 @@ def test_a_file_that_is_there_or_a_tool_that_is_young_is_not_waited_for() -> Non
     a = writing("a", "a.md", "until ls b.md; do sleep 1; done")
     assert rings(a, writing("b", "b.md", "until ls a.md; do sleep 1; done", is_new=True)) == []
     assert rings(a, writing("b", "b.md", "until ls a.md; do sleep 1; done", since_s=5)) == []
+
+
+def test_a_ring_counts_only_when_everybody_in_it_has_waited_for_a_while() -> None:
+    assert WaitGraph(RING).ring("a", 40.0) == ("a", "b", "c")
+    assert WaitGraph(RING).ring("a", 41.0) == ()

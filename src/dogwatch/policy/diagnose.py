@@ -229,7 +229,7 @@ def _asking(case: Case) -> Diagnosis | None:
     if sight.screen == "permission" or (turn.dialog and sight.screen == "unknown"):
         # Asked for a moment ago; many such dialogs are answered by the client's own rules.
         return Diagnosis(kind="working", evidence=(f"hooks: permission was asked for ({turn.dialog})",))
-    if sight.screen == "retry":
+    if sight.screen == "retry" and not (sight.tree and sight.tree.stopped):
         # Short ones are the client's own affair.
         lasts = case.age(sight.screen_since) >= 3 * limits.nudge_s
         return Diagnosis(

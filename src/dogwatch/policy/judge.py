@@ -23,7 +23,7 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
         if well is not None:
             return well
     awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
-    members = graph.ring(name) if mine else ()
+    members = graph.ring(name, limits.nudge_s) if mine else ()
     found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
     if found.action == "NUDGE" and found.kind in NEVER_RESTARTED and agent.nudges >= limits.nudges_max:
         return replace(found, action="ESCALATE", advice="nudges have not helped, and a restart would not: look at it")

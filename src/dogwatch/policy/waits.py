@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
 from dogwatch.model.sight import Sight, Wait
 from dogwatch.model.view import RunView
 
@@ -39,10 +40,12 @@ class WaitGraph:
             seen.add(waiter)
         return tuple(links)
 
-    def ring(self, waiter: str) -> tuple[str, ...]:
-        """Those that wait for one another in a ring, beginning with this one; empty where it is in none."""
+    def ring(self, waiter: str, min_s: float = 0.0) -> tuple[str, ...]:
+        """Those that wait for one another in a ring, beginning with this one; empty where it is in none, or where one
+        of them has waited for less than `min_s`: what it waits for may be on its way."""
         links = self.chain(waiter)
-        return tuple(link.waiter for link in links) if links and links[-1].target == waiter else ()
+        closed = bool(links) and links[-1].target == waiter and all(link.age_s >= min_s for link in links)
+        return tuple(link.waiter for link in links) if closed else ()
 
     def rings(self) -> list[tuple[str, ...]]:
         """Each ring once."""
@@ -117,21 +120,24 @@ def _names(words: str, path: str) -> bool:
 
 
 def _for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
-    """An agent at its prompt, with work open, whose mail another has not acknowledged."""
+    """An agent with work open whose mail another has not acknowledged, at its prompt or in a tool that has long been
+    looking for mail."""
     found = []
     for message in view.messages.values():
         sight = sights.get(message.sender)
         if message.kind != "mail" or message.sender == message.to or message.state == "acknowledged":
             continue
-        if (
-            sight is None
-            or sight.process != "alive"
-            or sight.turn.state != "idle"
-            or view.duty_of(message.sender) is None
-        ):
+        if sight is None or sight.process != "alive" or view.duty_of(message.sender) is None:
+            continue
+        if sight.turn.state != "idle" and not _looks_for_mail(sight, view.limits_of(message.sender), now):
             continue
         found.append(Wait(message.sender, message.to, f"mail {message.id}", now.since(message.queued)))
     return found
+
+
+def _looks_for_mail(sight: Sight, limits: Limits, now: Moment) -> bool:
+    tools = sight.turn.tools.values()
+    return any("dogwatch mail" in tool.what and now.mono - tool.since >= limits.long_tool_s for tool in tools)
 
 
 def _for_own(agent: str, sight: Sight, now: Moment) -> list[Wait]:

@@ -21,7 +21,8 @@ from bench.accuracy_cases import CASES
 from bench.accuracy_form import Case, limits, partner, scenario, variations
 from bench.accuracy_model import WALL, Agent, Message, Time
 from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace, product_limits
-from dogwatch.crew.mending import LOOK_AGAIN_S, ONCE_S
+from dogwatch.crew.decisions import ONCE_S
+from dogwatch.crew.mending import LOOK_AGAIN_S
 from dogwatch.crew.posting import ENTER_AGAIN_S
 from dogwatch.crew.tracks import Track
 from dogwatch.harness import harness
@@ -32,7 +33,7 @@ from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord,
 from dogwatch.model.records import Verdict as Vote
 from dogwatch.model.sight import OutputSight, Sight
 from dogwatch.model.view import RunView
-from dogwatch.policy.diagnose import Diagnosis
+from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import waits
 from dogwatch.testing.scenario import parse

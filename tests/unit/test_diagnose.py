@@ -15,7 +15,8 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import Duty, RunView
-from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.diagnose import diagnose
+from dogwatch.policy.diagnosis import Diagnosis
 
 NOW = Moment("boot", 1000.0, 5000.0)
 LONG_AGO = NOW.plus(-900)

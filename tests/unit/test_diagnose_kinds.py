@@ -13,7 +13,8 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import Child, Sight, Subagent, ToolCall, Tree, Turn
 from dogwatch.model.view import Duty, RunView
-from dogwatch.policy.diagnose import Diagnosis, diagnose
+from dogwatch.policy.diagnose import diagnose
+from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import WaitGraph
 

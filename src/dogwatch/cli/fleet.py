@@ -13,9 +13,9 @@ from dogwatch.actions.kill import end
 from dogwatch.actions.spawn import write_entry_point
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.membership import is_silent
-from dogwatch.crew.mending import restart
 from dogwatch.crew.queues import orders_queue
 from dogwatch.crew.starting import CrewStarter
+from dogwatch.crew.succession import restart
 from dogwatch.errors import AwayError, DogwatchError
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load, load_all, load_run

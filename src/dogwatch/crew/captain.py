@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 
 from dogwatch.crew.helm import Helm
+from dogwatch.crew.holds import held
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, is_silent, keep_dispatcher, note_loss, renew
-from dogwatch.crew.mending import held, obey, settle_alert
+from dogwatch.crew.mending import obey, settle_alert
 from dogwatch.crew.notices import send_notices, unsent
 from dogwatch.crew.posting import post
 from dogwatch.crew.queues import alerts_queue, orders_queue

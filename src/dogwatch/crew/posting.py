@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.crew.helm import Helm, expire, put_away, typed_text
-from dogwatch.crew.mending import restart
+from dogwatch.crew.succession import restart
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change

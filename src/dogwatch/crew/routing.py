@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dogwatch.crew.gating import run_gate
 from dogwatch.crew.helm import Helm, send
-from dogwatch.crew.mending import fail_spawn
 from dogwatch.crew.notices import push_notice
+from dogwatch.crew.succession import fail_spawn
 from dogwatch.crew.tasks import (
     ask_reviewer,
     assign,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dogwatch.crew.decisions import decide
 from dogwatch.crew.helm import Helm, send
-from dogwatch.crew.mending import decide, replace_agent, restart
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.routing import end_run
+from dogwatch.crew.succession import replace_agent, restart
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import brief

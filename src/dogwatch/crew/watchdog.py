@@ -20,7 +20,7 @@ from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchReco
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy import alerts
-from dogwatch.policy.diagnose import Diagnosis
+from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.doubt import Doubt
 from dogwatch.policy.judge import judge
 from dogwatch.policy.thresholds import overdue

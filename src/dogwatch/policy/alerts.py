@@ -9,7 +9,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import OutputSight, Sight, Wait
-from dogwatch.policy.diagnose import Diagnosis
+from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.thresholds import tier
 
 COUNTED = frozenset(

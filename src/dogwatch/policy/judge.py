@@ -7,7 +7,8 @@ from dataclasses import replace
 from dogwatch.model.moment import Moment
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
-from dogwatch.policy.diagnose import Diagnosis, diagnose, plainly_well
+from dogwatch.policy.diagnose import diagnose, plainly_well
+from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.waits import WaitGraph
 
 NEVER_RESTARTED = frozenset({"provider_wait", "subagent_overdue"})

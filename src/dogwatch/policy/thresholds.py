@@ -47,6 +47,11 @@ def claim_s(risk: Risk | str, limits: Limits) -> float:
     return {"high": limits.claim_high_s, "critical": limits.claim_critical_s}.get(risk, limits.claim_s)
 
 
+def retry_s(limits: Limits) -> float:
+    """How long a client may try again by itself before its provider counts as one that refuses work."""
+    return 3 * limits.nudge_s
+
+
 def overdue(late_s: float, expect_s: float) -> int:
     """How often a dispatch that was sent so long ago is to be spoken of by now."""
     beyond_s = late_s - OVERDUE_FACTOR * expect_s

@@ -1,0 +1,148 @@
+"""A new incarnation, or a new agent in the place of another: what the old one held, got and was asked goes along."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.crew.helm import expire
+from dogwatch.crew.notices import push_notice
+from dogwatch.crew.tasks import ask_reviewer
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import load_all, save
+from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
+from dogwatch.model.names import incarnation_name
+from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
+from dogwatch.model.view import RunView
+
+BACKOFF_S_MAX = 60.0
+
+
+def restart(
+    tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str], *, counts: bool = True
+) -> bool:
+    """The agent gets a new incarnation, or is given up where it has failed too often. What it held goes back.
+
+    A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count.
+    """
+    if agent.state in AGENT.ends:
+        return False
+    limits = view.plan.limits
+    recent = tuple(moment for moment in agent.restarts if tx.now.since(moment) < limits.restart_period_s)
+    _give_back(tx, view, agent)
+    if counts and len(recent) >= limits.restarts_max:
+        cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
+        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause))
+        tx.append("agent_quarantined", {"reason": cause, "evidence": evidence}, run=agent.run, agent=agent.agent)
+        title = f"{agent.agent} is not started again"
+        push_notice(tx, agent.run, "quarantine", f"{agent.agent}:{agent.incarnation}", title, cause, agent.agent)
+        return True
+    incarnation = agent.incarnation + 1
+    # The first restart is made at once; from the second on the agent seems to fail by itself.
+    backoff_s = min(BACKOFF_S_MAX, limits.restart_backoff_s * 2 ** (len(recent) - 1)) if recent and counts else 0.0
+    successor = save(
+        tx,
+        replace(
+            agent,
+            state=agent.state if agent.state == "CREATED" else AGENT.step(agent.state, "CREATED"),
+            incarnation=incarnation,
+            name=incarnation_name(agent.run, agent.agent, incarnation),
+            intended=None,
+            process=None,
+            pane="",
+            confirmed=None,
+            nudges=0,
+            probed=None,
+            restarts=(*recent, tx.now) if counts else recent,
+            not_before=tx.now.plus(backoff_s) if backoff_s else None,
+        ),
+    )
+    body = {"reason": reason, "evidence": evidence, "incarnation": incarnation, "backoff_s": backoff_s}
+    tx.append("agent_restarted", body, f"restart:{agent.key}:{incarnation}", run=agent.run, agent=agent.agent)
+    _pass_on(tx, view, successor)
+    return True
+
+
+def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str]) -> None:
+    """The agent is given up for good; a new one takes its place, its undelivered mail and its work. How often it has
+    failed goes along: a new name is no new beginning."""
+    _give_back(tx, view, agent)
+    name = f"{agent.place[:28]}-r{agent.replacement_count + 1}"
+    cause = f"replaced by {name}: {reason}"
+    save(
+        tx,
+        replace(
+            agent,
+            state=AGENT.step(agent.state, "ERROR"),
+            health=HEALTH.step(agent.health, "replaced"),
+            successor=name,
+            cause=cause,
+            probed=None,
+        ),
+    )
+    successor = save(
+        tx,
+        AgentRecord(
+            run=agent.run,
+            agent=name,
+            role=agent.role,
+            incarnation=1,
+            name=incarnation_name(agent.run, name, 1),
+            restarts=agent.restarts,
+            replaces=agent.place,
+            replacement_count=agent.replacement_count + 1,
+        ),
+    )
+    body = {"successor": name, "reason": reason, "evidence": evidence}
+    tx.append("agent_replaced", body, f"replaced:{agent.key}", run=agent.run, agent=agent.agent)
+    for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):
+        if task.state not in TASK.ends and task.state != "accepted" and agent.agent in task.holders:
+            holders = tuple(name if holder == agent.agent else holder for holder in task.holders)
+            save(tx, replace(task, holders=holders, agent=name if task.agent == agent.agent else task.agent))
+    for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
+        if message.to == agent.agent and message.kind == "mail":
+            state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
+            save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None))
+        elif message.to == agent.agent:
+            expire(tx, message)
+    _ask_again(tx, view, successor, agent.agent)
+
+
+def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
+    """A start that failed counts like any other failure of the agent."""
+    body = {"incarnation": agent.incarnation, "reason": reason}
+    tx.append(
+        "agent_spawn_failed", body, f"spawn-failed:{agent.key}:{agent.incarnation}", run=agent.run, agent=agent.agent
+    )
+    return restart(tx, view, agent, f"spawn_failed ({reason})", [reason])
+
+
+def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
+    """The task that the agent held is open again; a death is no attempt of the task."""
+    task = view.task_of(agent.agent)
+    if task is not None:
+        save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=task.attempt - 1))
+        body = {"task": task.task, "note": f"incarnation {agent.incarnation} of {agent.agent} is gone"}
+        tx.append("task_returned", body, run=agent.run, agent=agent.agent)
+
+
+def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
+    """Letters of other agents go on to the new incarnation; the captain's own are written anew for it."""
+    for message in load_all(tx, MessageRecord, f"message/{successor.run}/"):
+        if message.to != successor.agent or message.incarnation == successor.incarnation:
+            continue
+        if message.kind == "mail":
+            state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
+            save(tx, replace(message, incarnation=successor.incarnation, state=state, step="", step_at=None))
+            continue
+        expire(tx, message)
+    _ask_again(tx, view, successor, successor.agent)
+
+
+def _ask_again(tx: Tx, view: RunView, successor: AgentRecord, asked: str) -> None:
+    """Reviews that were asked for and not given are asked for once more."""
+    for record in view.checkpoints.values():
+        was_asked = any(
+            m.kind == "checkpoint" and m.subject == record.checkpoint and m.to == asked for m in view.messages.values()
+        )
+        if record.state == "asked" and was_asked and not record.has_voted(asked):
+            ask_reviewer(tx, view, record.checkpoint, record.round, successor)

@@ -1,0 +1,170 @@
+"""A diagnosis, all that it rests on, and what the questions about open turns and idle prompts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
+from dogwatch.model.records import AgentRecord
+from dogwatch.model.sight import Child, Sight
+from dogwatch.model.view import Duty
+
+Kind = Literal[
+    "starting",
+    "startup_stall",
+    "startup_dialog",
+    "working",
+    "long_tool",
+    "silent_turn",
+    "stalled",
+    "looping",
+    "stop_loop",
+    "provider_wait",
+    "awaiting_permission",
+    "context_exhausted",
+    "checkpoint_deadlock",
+    "subagent_overdue",
+    "waiting",
+    "deadlock",
+    "done_unreported",
+    "wrong_path",
+    "exited",
+    "session_dead",
+    "idle",
+    "unknown",
+]
+Action = Literal["", "NUDGE", "RESCUE", "PROBE", "RESTART", "INTERRUPT", "HOLD", "ESCALATE"]
+
+CERTAIN, SURE, LIKELY = 1.0, 0.95, 0.7
+"""How sure a diagnosis is that rests on the process, on the client's hooks, on its screen alone."""
+CONTEXT_FULL = "context_full"
+"""The failure of a turn into whose context nothing more fits."""
+IDLE_CORES = 0.05
+"""Who uses less cpu than this only waits."""
+
+
+# Not frozen, though nobody changes one: a frozen one takes three times as long to make, for every agent in every sweep.
+@dataclass(slots=True, kw_only=True)
+class Diagnosis:
+    """What an agent is doing. `stall` names this very stall: it changes with any progress, so that one stall gives
+    one alert. `action` is empty where nothing should be done, and `advice` says the same in words. `own_fault` is
+    whether the agent itself has failed; `waits_for` is whom or what it waits for; with `retell` it may have forgotten
+    what it was told."""
+
+    kind: Kind
+    confidence: float = SURE
+    evidence: tuple[str, ...] = ()
+    quiet_s: float = 0.0
+    action: Action = ""
+    advice: str = "nothing to do"
+    stall: str = ""
+    own_fault: bool = True
+    waits_for: str = ""
+    retell: bool = False
+
+
+@dataclass(slots=True)
+class Case:
+    """All that a diagnosis rests on. `awaited` is who has not acknowledged this agent's mail, `ring` the agents that
+    wait for one another, this one included."""
+
+    agent: AgentRecord
+    duty: Duty | None
+    sight: Sight
+    limits: Limits
+    now: Moment
+    awaited: Sequence[str] = ()
+    ring: Sequence[str] = ()
+
+    def age(self, mono: float) -> float:
+        """Seconds since then."""
+        return max(0.0, self.now.mono - mono)
+
+    def stall(self, *parts: object) -> str:
+        """The name of a stall of this incarnation."""
+        return f"#{self.agent.incarnation}:" + ":".join(str(part) for part in parts)
+
+    def approval(self, duty: Duty) -> str:
+        """What was approved, and what has come of it."""
+        return f"ledger: {duty.approved} was approved, and nothing of {duty.subject} is written since"
+
+    @property
+    def chain(self) -> str:
+        """The ring in words."""
+        return " waits for ".join((*self.ring, self.ring[0]))
+
+    @property
+    def next_in_ring(self) -> str:
+        """Whom this agent waits for there."""
+        return self.ring[(list(self.ring).index(self.agent.agent) + 1) % len(self.ring)]
+
+
+def any_new(sight: Sight) -> bool:
+    """Whether any expected output was written since the dispatch."""
+    return any(output.is_new for output in sight.outputs)
+
+
+def file_mono(case: Case) -> float:
+    """When an output last changed, on the monotonic clock. Files have wall times: one from the future says nothing."""
+    changed = case.sight.outputs_changed
+    return case.now.mono - (case.now.wall - changed) if 0 < changed <= case.now.wall else 0.0
+
+
+def has_client(case: Case) -> bool:
+    """Whether the process that the hooks name is still there; true where that cannot be told."""
+    tree, pid = case.sight.tree, case.sight.turn.pid
+    if tree is None or not pid or case.agent.process is None:
+        return True
+    return pid == case.agent.process.pid or any(child.pid == pid for child in tree.children)
+
+
+def tool_child(case: Case) -> Child | None:
+    """The oldest process that was started since the oldest open tool call was. What earlier calls have left running
+    says nothing of this one."""
+    tree, tools = case.sight.tree, case.sight.turn.tools.values()
+    if tree is None or not tools:
+        return None
+    begun_s = max(case.age(tool.since) for tool in tools)
+    mine = (child for child in tree.children if child.pid != case.sight.turn.pid)
+    return next((child for child in mine if child.age_s <= begun_s + 1.0), None)
+
+
+def is_alive(case: Case) -> bool:
+    """Whether there is a sign of life under an open turn: a tool's process, cpu time, a screen that changes."""
+    tree = case.sight.tree
+    if tree is not None and tree.stopped:
+        return False
+    return (
+        tool_child(case) is not None or case.age(max(case.sight.life, case.sight.watched_since)) < case.limits.nudge_s
+    )
+
+
+def stalled(case: Case, quiet_s: float) -> Diagnosis:
+    """A turn is open, and nothing at all comes from it: no hook, no cpu, no child, a screen that stands still."""
+    tree = case.sight.tree
+    state = "its process is stopped by a signal" if tree and tree.stopped else "no cpu, no tool"
+    open_ = "a turn is open" if case.sight.turn.state == "working" else "no turn is open, the screen shows work"
+    return Diagnosis(
+        kind="stalled",
+        evidence=(f"hooks: {open_}, nothing for {quiet_s:.0f} s", f"process: {state}", "screen: it stands still"),
+        quiet_s=quiet_s,
+        action="PROBE",
+        advice="ask for a sign of life, then start it again",
+        stall=case.stall("hang", f"{case.sight.turn.newest:.3f}"),
+    )
+
+
+def subagent_overdue(case: Case, kind: str, since: float) -> Diagnosis:
+    return Diagnosis(
+        kind="subagent_overdue",
+        evidence=(
+            f"hooks: sub-agent {kind} runs for {case.age(since):.0f} s, {case.limits.subagent_s:g} s are allowed",
+        ),
+        action="NUDGE",
+        advice="ask its parent to start it again or to document the skip",
+        stall=case.stall("subagent", f"{since:.3f}"),
+        waits_for=f"sub-agent {kind}",
+    )

@@ -389,13 +389,13 @@ class Agent:
             shell.end(self.time.now)
             self.children.remove(shell)
 
-    def _write(self, path: str, size: int) -> Steps:
+    def _write(self, path: str, size: int, content: str = "") -> Steps:
         def deed() -> Steps:
             self.world.files[path] = (size, WALL + self.time.now)
             self.did("wrote", path=path)
             yield from ()
 
-        yield from self._tool("Write", {"file_path": path}, deed())
+        yield from self._tool("Write", {"file_path": path, "content": content}, deed())
         self._transcript.append(f"  ⎿  Wrote {path} ({size} bytes)")
 
     def _write_outputs(self, subject: str, prefix: str = "") -> Steps:
@@ -528,7 +528,7 @@ class Agent:
         yield from self._default(message)
 
     def _do_write(self, step: Step, message: Message) -> Steps:
-        yield from self._write(step["path"], step["bytes"] or len(step["content"]))
+        yield from self._write(step["path"], step["bytes"] or len(step["content"]), step["content"])
 
     def _do_write_outputs(self, step: Step, message: Message) -> Steps:
         yield from self._write_outputs(message.subject, step["wrong_path"])

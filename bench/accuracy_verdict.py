@@ -205,7 +205,7 @@ def _wrong(trace: Trace, begin: float, end: float) -> Iterator[tuple[float, floa
     if case.since == "turn_end":
         for start in (deed.mono for deed in trace.deeds if deed.did == "turn_start" and begin < deed.mono <= end):
             stop = next((d.mono for d in trace.deeds if d.did == "turn_end" and d.mono > start), end)
-            allowances.append((start, stop + settle_s, frozenset((*case.before, "working"))))
+            allowances.append((start - trace.early_s, stop + settle_s, frozenset((*case.before, "working"))))
     for act in trace.acts:
         if act.action in TOUCHES:
             until = act.mono + max(settle_s, trace.unit)

@@ -38,6 +38,7 @@ from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import waits
 from dogwatch.testing.scenario import parse
 from dogwatch.world.census import Member, Tree
+from dogwatch.world.files import is_misnamed
 
 UNIT = 10.0
 SEED = 1
@@ -393,10 +394,9 @@ class World:
         return OutputSight(path, size, changed, bool(size) and self._signature(path) != task.marker.get(path, ""))
 
     def _elsewhere(self, name: str, task: TaskRecord) -> tuple[str, ...]:
-        """What `files.elsewhere` would find: of the same name anywhere, or of the same kind in the right place."""
+        """What `files.elsewhere` would find: of the same name anywhere, or of a similar one in the right place."""
         missing = [one.path for one in task.outputs if one.path not in self.files]
         names = {os.path.basename(path) for path in missing}
-        kinds = {(os.path.dirname(path), os.path.splitext(path)[1]) for path in missing}
         places = {one.path for other in self.view.tasks.values() for one in other.outputs}
         since = task.dispatched.wall if task.dispatched else 0.0
         own = {os.path.basename(path) for path in self.agents[name].turn.wrote}
@@ -405,7 +405,7 @@ class World:
             for path, (_, changed) in self.files.items()
             if (
                 os.path.basename(path) in names
-                or ((os.path.dirname(path), os.path.splitext(path)[1]) in kinds and os.path.basename(path) in own)
+                or (os.path.basename(path) in own and any(is_misnamed(path, one) for one in missing))
             )
             and path not in places
             and changed >= since

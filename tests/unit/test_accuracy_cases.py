@@ -57,7 +57,7 @@ def test_every_diagnosis_has_two_kinds() -> None:
 
 def test_a_fifth_is_held_back_across_all_classes() -> None:
     final = [case for case in CASES if case.final]
-    assert 0.18 <= len(final) / len(CASES) <= 0.25
+    assert 0.18 <= len(final) / len(CASES) <= 0.3
     held_back = {label for case in final for label in case.truth}
     in_use = {label for case in CASES if not case.final for label in case.truth}
     assert set(TWO_KINDS) - held_back <= {"context_exhausted", "startup_stall"}

@@ -11,7 +11,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
-from dogwatch.model.sight import Child, Sight, Subagent, ToolCall, Tree, Turn
+from dogwatch.model.sight import Child, OutputSight, Sight, Subagent, ToolCall, Tree, Turn
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
@@ -254,3 +254,13 @@ def test_a_client_that_was_stopped_while_it_tried_again_is_stalled() -> None:
     sight = working(900, screen="retry", life_s=890)
     assert found(replace(sight, tree=Tree(stopped=True))).kind == "stalled"
     assert found(replace(sight, tree=Tree(stopped=False))).kind == "provider_wait"
+
+
+def test_files_that_the_repeated_calls_themselves_write_are_no_progress() -> None:
+    calls = (("1", "Write A", "/p/out/draft.md"), ("2", "Bash make check", ""), ("3", "Write B", "/p/out/draft.md"))
+    loop: dict[str, Any] = {"calls": calls, "period": 3, "repeats": 10, "repeats_since": ago(60)}
+    wall = NOW.wall - 5
+    flips = working(1, life_s=0, **loop, outputs=(OutputSight("draft.md", 9, wall, is_new=True),))
+    assert found(flips).kind == "looping"
+    other = working(1, life_s=0, **loop, outputs=(OutputSight("data.csv", 9, wall, is_new=True),))
+    assert found(other).kind == "working", "something else has come of it"

@@ -121,13 +121,13 @@ def test_the_outputs_of_another_run_of_the_same_project_are_not_taken_for_mispla
 
 def test_an_output_under_another_name_in_the_right_place_is_found_unless_it_is_anothers(tmp_path: Path) -> None:
     write(tmp_path, "a.md", b"in its place")
-    write(tmp_path, "sub/data.csv", b"misnamed")
+    write(tmp_path, "sub/B-final.csv", b"misnamed")
     write(tmp_path, "sub/notes.txt", b"something else")
     write(tmp_path, "sub/c.csv", b"of another task")
     known = {"a.md", "sub/b.csv", "sub/c.csv"}
-    wrote = ("sub/data.csv", "sub/notes.txt", "sub/c.csv")
+    wrote = ("sub/B-final.csv", "sub/notes.txt", "sub/c.csv")
     found = elsewhere((str(tmp_path),), str(tmp_path), OUTPUTS, known, wrote, 1000.0)
-    assert found == (str(tmp_path / "sub/data.csv"),)
+    assert found == (str(tmp_path / "sub/B-final.csv"),)
     assert elsewhere((str(tmp_path),), str(tmp_path), OUTPUTS, known, (), 1000.0) == (), "somebody else's, perhaps"
 
 

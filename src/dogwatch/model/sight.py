@@ -47,7 +47,7 @@ class Turn:
     receipts: Mapping[str, float] = field(default_factory=dict)
     tools: Mapping[str, ToolCall] = field(default_factory=dict)
     subagents: Mapping[str, Subagent] = field(default_factory=dict)
-    calls: tuple[tuple[str, str], ...] = ()
+    calls: tuple[tuple[str, str, str], ...] = ()
     laps: tuple[tuple[int, float], ...] = ()
     call: str = ""
     period: int = 1
@@ -128,6 +128,13 @@ class Sight:
     def outputs_changed(self) -> float:
         """The wall time of the latest change of any output; 0 where there is none."""
         return max((output.changed for output in self.outputs), default=0.0)
+
+    @property
+    def changed_beside_the_loop(self) -> float:
+        """The same without what the repeated calls write: that is always the same."""
+        again = tuple(f"/{path.lstrip('/')}" for _, _, path in self.turn.calls[-self.turn.period :] if path)
+        changed = (one.changed for one in self.outputs if not any(path.endswith(f"/{one.path}") for path in again))
+        return max(changed, default=0.0)
 
 
 @dataclass(frozen=True, slots=True)

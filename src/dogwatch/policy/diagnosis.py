@@ -107,9 +107,9 @@ def any_new(sight: Sight) -> bool:
     return any(output.is_new for output in sight.outputs)
 
 
-def file_mono(case: Case) -> float:
+def file_mono(case: Case, changed: float | None = None) -> float:
     """When an output last changed, on the monotonic clock. Files have wall times: one from the future says nothing."""
-    changed = case.sight.outputs_changed
+    changed = case.sight.outputs_changed if changed is None else changed
     return case.now.mono - (case.now.wall - changed) if 0 < changed <= case.now.wall else 0.0
 
 

@@ -29,7 +29,7 @@ def working(case: Case) -> Diagnosis:
     turn, sight, limits = case.sight.turn, case.sight, case.limits
     progress = file_mono(case)
     quiet_s = case.age(max(turn.newest, progress, sight.life, sight.watched_since))
-    if is_loop(turn, limits) and progress < turn.repeats_since:
+    if is_loop(turn, limits) and file_mono(case, sight.changed_beside_the_loop) < turn.repeats_since:
         again = f"hooks: {turn.repeats} times in a row, for {case.age(turn.repeats_since):.0f} s"
         return Diagnosis(
             kind="looping",

@@ -49,14 +49,14 @@ def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
     name = _text(payload.get("tool_name"))
     tool_input = payload.get("tool_input")
     call = f"{name} {json.dumps(tool_input, sort_keys=True)}" if payload else ""
-    opened = _with_call(_open(turn, line), call, line.mono)
     tool = ToolCall(name, _shown(tool_input), line.mono)
-    path = tool_input.get("file_path") if isinstance(tool_input, dict) and name.lower() in WRITERS else None
-    wrote = (*(one for one in turn.wrote if one != path), path)[-WROTE_MAX:] if isinstance(path, str) else turn.wrote
+    path = _text(tool_input.get("file_path")) if isinstance(tool_input, dict) and name.lower() in WRITERS else ""
+    wrote = (*(one for one in turn.wrote if one != path), path)[-WROTE_MAX:] if path else turn.wrote
+    opened = _with_call(_open(turn, line), call, path, line.mono)
     return replace(opened, wrote=wrote, tools={**turn.tools, _text(payload.get("tool_use_id")) or name: tool})
 
 
-def _with_call(turn: Turn, call: str, mono: float) -> Turn:
+def _with_call(turn: Turn, call: str, path: str, mono: float) -> Turn:
     """Counts how often the latest calls were made in a row: one of them, or a few that take turns. A call that could
     not be read is like no other."""
     digest = hashlib.blake2b(call.encode(errors="replace"), digest_size=12).hexdigest() if call else ""
@@ -65,14 +65,14 @@ def _with_call(turn: Turn, call: str, mono: float) -> Turn:
         is_again = bool(digest) and len(turn.calls) >= period and turn.calls[-period][0] == digest
         count, since = turn.laps[period - 1] if turn.laps else (0, mono)
         laps.append((count + 1, since) if is_again else (0, mono))
-    calls = (*turn.calls, (digest, call[:CALL_MAX]))[-PERIOD_MAX:]
+    calls = (*turn.calls, (digest, call[:CALL_MAX], path))[-PERIOD_MAX:]
     times = [count // period + 1 for period, (count, _) in enumerate(laps, 1)]
     period = times.index(max(times)) + 1
     return replace(
         turn,
         calls=calls,
         laps=tuple(laps),
-        call=", then ".join(text for _, text in calls[-period:]),
+        call=", then ".join(text for _, text, _ in calls[-period:]),
         period=period,
         repeats=max(times),
         repeats_since=laps[period - 1][1],

@@ -92,13 +92,11 @@ def elsewhere(
     since: float,
 ) -> tuple[str, ...]:
     """Files written since then that seem to be missing outputs: of the same name in other places below the roots, or
-    of the same kind under another name in the right place, if the agent `wrote` them. `known` are all paths that
-    somebody is to write."""
+    of a similar name in the right place, if the agent `wrote` them. `known` are all paths that somebody is to write."""
     expected = {os.path.realpath(os.path.join(folder, path)) for path in known}
     missing = [os.path.realpath(os.path.join(folder, output.path)) for output in outputs]
     missing = [path for path in missing if not os.path.exists(path)]
     names = {os.path.basename(path) for path in missing}
-    kinds = {(os.path.dirname(path), os.path.splitext(path)[1]) for path in missing}
     own = {os.path.realpath(os.path.join(folder, path)) for path in wrote}
     found: dict[str, None] = {}
     left = SEARCH_ENTRIES_MAX
@@ -115,13 +113,24 @@ def elsewhere(
                 return tuple(found)
             for name in files_:
                 path = os.path.join(here, name)
-                is_kind = (place, os.path.splitext(name)[1]) in kinds and os.path.realpath(path) in own
-                if name not in names and not is_kind:
+                real = os.path.realpath(path)
+                if name not in names and not (real in own and any(is_misnamed(real, one) for one in missing)):
                     continue
                 with contextlib.suppress(OSError):
-                    if os.stat(path).st_mtime >= since and os.path.realpath(path) not in expected:
+                    if os.stat(path).st_mtime >= since and real not in expected:
                         found[path] = None
     return tuple(found)
+
+
+def is_misnamed(path: str, expected: str) -> bool:
+    """Whether the file lies where the expected one should, under a name that is much like it: in other letters, longer,
+    or with another ending."""
+    names = [
+        "".join(char for char in os.path.splitext(os.path.basename(one))[0].casefold() if char.isalnum())
+        for one in (path, expected)
+    ]
+    shorter, longer = sorted(names, key=len)
+    return os.path.dirname(path) == os.path.dirname(expected) and bool(shorter) and shorter in longer
 
 
 def failed_check(folder: str, check: ByteCheck) -> tuple[str, str]:

@@ -132,7 +132,7 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
 
 def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
     _done(tx, item)
-    why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock") else ""
+    why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock", "checkpoint_deadlock") else ""
     if found.kind == "subagent_overdue":
         why = f"{found.evidence[0]}. Start it again, or write down that it was skipped and why."
     task = view.tasks.get(duty.subject) if duty.kind == "task" else None

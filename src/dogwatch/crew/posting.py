@@ -63,10 +63,13 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
         if _is_ours(client, message, sight):
             return age < client.enter_delay_s or _press_enter(helm, view, message, client)
         if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
-            # A captain was killed before it pasted. As long as a client may need to draw a paste, none is repeated.
-            _step(helm, message, "")
+            # As long as a client may need to draw a paste, none is repeated. One that never draws it does not read.
+            if message.step == "pasted":
+                helm.record(lambda tx: _retry(tx, view, message))
+            else:
+                _step(helm, message, "")  # a captain was killed before it pasted
         return True
-    if _is_ours(client, message, sight) and sight.screen in AT_THE_PROMPT and age > ENTER_AGAIN_S:
+    if _is_ours(client, message, sight) and _is_at_the_prompt(sight) and age > ENTER_AGAIN_S:
         return _press_enter(helm, view, message, client)
     if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
         helm.record(lambda tx: _retry(tx, view, message))
@@ -91,10 +94,17 @@ def _may_type(client: Harness, sight: Sight, now: Moment) -> bool:
     end, the prompt must have stood there for a while, and nothing else been heard."""
     if not client.hooks:
         return True
-    if sight.turn.state == "none" or sight.screen not in AT_THE_PROMPT or sight.composer != "":
+    if sight.turn.state == "none" or not _is_at_the_prompt(sight) or sight.composer != "":
         return False
     quiet_since = max(sight.turn.newest, sight.screen_since)
     return sight.turn.state == "idle" or now.mono - quiet_since >= PROMPT_S
+
+
+def _is_at_the_prompt(sight: Sight) -> bool:
+    """Whether the composer is free for a prompt; also while only sub-agents in the background are at work."""
+    if sight.screen == "busy":
+        return sight.turn.state == "idle" and bool(sight.turn.subagents)
+    return sight.screen in AT_THE_PROMPT
 
 
 def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:

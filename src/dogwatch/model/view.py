@@ -31,6 +31,8 @@ class Duty:
     approved: str = ""
     """The checkpoint whose approval this task has waited for, and when it was given."""
     approved_at: Moment | None = None
+    asked: Moment | None = None
+    """When it was sent on its way, which is before it was delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +129,16 @@ class RunView:
         if task is not None:
             approval = self._approval_before(task)
             name, given = (approval.checkpoint, approval.closed) if approval is not None else ("", None)
-            return Duty("task", task.task, task.delivered, task.risk, task.expect_s, name, given)
+            return Duty("task", task.task, task.delivered, task.risk, task.expect_s, name, given, task.dispatched)
         for message in reversed(self.messages_to(agent)):
             if message.kind == "checkpoint":
                 record = self.checkpoints[message.subject]
                 if record.state == "asked" and not record.has_voted(agent):
-                    return Duty("checkpoint", message.subject, message.delivered)
+                    return Duty("checkpoint", message.subject, message.delivered, asked=message.queued)
             if message.kind == "offer" and self.tasks[message.subject].state == "pending":
-                return Duty("offer", message.subject, message.delivered)
+                return Duty("offer", message.subject, message.delivered, asked=message.queued)
             if message.kind == "mail" and message.state in ("delivered", "read"):
-                return Duty("mail", message.id, message.delivered)
+                return Duty("mail", message.id, message.delivered, asked=message.queued)
         return None
 
     def _approval_before(self, task: TaskRecord) -> CheckpointRecord | None:

@@ -9,7 +9,7 @@ from typing import Literal
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import Child, Sight
+from dogwatch.model.sight import Child, Sight, Subagent, Turn
 from dogwatch.model.view import Duty
 
 Kind = Literal[
@@ -105,6 +105,15 @@ class Case:
 def any_new(sight: Sight) -> bool:
     """Whether any expected output was written since the dispatch."""
     return any(output.is_new for output in sight.outputs)
+
+
+def own_subagents(duty: Duty | None, turn: Turn) -> list[Subagent]:
+    """The sub-agents that work for what the agent owes now, the oldest first. Those of earlier work are its own affair:
+    nobody waits for them."""
+    if duty is None:
+        return []
+    since = duty.asked.mono if duty.asked is not None else 0.0
+    return sorted((one for one in turn.subagents.values() if one.since >= since), key=lambda one: one.since)
 
 
 def file_mono(case: Case, changed: float | None = None) -> float:

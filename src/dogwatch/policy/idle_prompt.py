@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty
-from dogwatch.policy.diagnosis import CONTEXT_FULL, Case, Diagnosis, any_new, file_mono, stalled, subagent_overdue
+from dogwatch.policy.diagnosis import (
+    CONTEXT_FULL,
+    Case,
+    Diagnosis,
+    any_new,
+    file_mono,
+    own_subagents,
+    stalled,
+    subagent_overdue,
+)
 from dogwatch.policy.thresholds import claim_s
 
 
 def idle(case: Case) -> Diagnosis:
     turn, sight, duty = case.sight.turn, case.sight, case.duty
     quiet_s = case.age(turn.newest)
-    if turn.subagents:
-        oldest = min(turn.subagents.values(), key=lambda one: one.since)
+    if subagents := own_subagents(duty, turn):
+        oldest = subagents[0]
         if case.age(oldest.since) > case.limits.subagent_s:
             return subagent_overdue(case, oldest.type, oldest.since)
         proof = f"hooks: sub-agent {oldest.type} runs for {case.age(oldest.since):.0f} s"
         return Diagnosis(kind="waiting", evidence=(proof,), waits_for=f"sub-agent {oldest.type}")
     alone_s = case.age(max(turn.newest, sight.life, sight.watched_since))
-    if sight.screen == "busy" and alone_s >= claim_s(duty.risk if duty else "normal", case.limits):
+    # With a sub-agent of earlier work in the background, a screen that looks busy says nothing of the agent itself.
+    screen = "idle" if turn.subagents and sight.screen == "busy" else sight.screen
+    if screen == "busy" and alone_s >= claim_s(duty.risk if duty else "normal", case.limits):
         return stalled(case, alone_s)
-    if sight.screen in ("busy", "starting", "dialog"):
+    if screen in ("busy", "starting", "dialog"):
         # Between two hooks, or waiting for a job of its own in the background: not idle, whatever the last hook said.
-        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(f"screen: {sight.screen}",))
+        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(f"screen: {screen}",))
     if duty is None or duty.delivered is None:
         proof = "hooks: no turn is open, no task is held"
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(proof,))
@@ -78,7 +89,13 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
         )
     if case.awaited:
         proof = f"mail: {', '.join(case.awaited)} has not acknowledged its mail"
-        return Diagnosis(kind="waiting", quiet_s=quiet_s, evidence=(idle, proof), waits_for=case.awaited[0])
+        return Diagnosis(
+            kind="waiting",
+            quiet_s=quiet_s,
+            evidence=(idle, proof),
+            stall=f"{stall}:mail",
+            waits_for=case.awaited[0],
+        )
     if sight.elsewhere:
         return Diagnosis(
             kind="wrong_path",

@@ -26,7 +26,8 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
     members = graph.ring(name, limits.nudge_s) if mine else ()
     found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
-    if found.action == "NUDGE" and found.kind in NEVER_RESTARTED and agent.nudges >= limits.nudges_max:
+    is_told = agent.nudges >= limits.nudges_max and not any(m.kind == "nudge" for m in view.waiting_messages(name))
+    if found.action == "NUDGE" and found.kind in NEVER_RESTARTED and is_told:
         return replace(found, action="ESCALATE", advice="nudges have not helped, and a restart would not: look at it")
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found

@@ -12,6 +12,7 @@ from dogwatch.policy.diagnosis import (
     any_new,
     file_mono,
     is_alive,
+    own_subagents,
     stalled,
     subagent_overdue,
     tool_child,
@@ -39,7 +40,7 @@ def working(case: Case) -> Diagnosis:
             advice="look at what it repeats; interrupt it if that cannot succeed",
             stall=case.stall("loop", f"{turn.repeats_since:.3f}"),
         )
-    overdue = [one for one in turn.subagents.values() if case.age(one.since) > limits.subagent_s]
+    overdue = [one for one in own_subagents(case.duty, turn) if case.age(one.since) > limits.subagent_s]
     if overdue:
         return subagent_overdue(case, overdue[0].type, overdue[0].since)
     tool = max(turn.tools.values(), key=lambda call: case.age(call.since), default=None)

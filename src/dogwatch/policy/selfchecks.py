@@ -13,6 +13,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import CheckResult
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnosis import own_subagents
 from dogwatch.policy.route import expected_tasks
 
 HEADROOM = 0.2
@@ -103,7 +104,7 @@ def _subagents(facts: Facts) -> Verdict:
     late = []
     for name, sight in facts.sights.items():
         limit_s = facts.view.limits_of(name).subagent_s
-        for one in sight.turn.subagents.values():
+        for one in own_subagents(facts.view.duty_of(name), sight.turn):
             if facts.now.mono - one.since > limit_s:
                 late.append(f"{one.type} of {name} runs for {facts.now.mono - one.since:.0f} s")
     return _listed(late)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +13,12 @@ from dogwatch.ledger.api import Event
 from dogwatch.ledger.records import load
 from dogwatch.model.records import CheckResult, ChecksRecord
 from dogwatch.world.processes import identify, life
-from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, process_of
+from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, process_of, until
 from fleet import Fleet
 from helpers import wait_for
 
 TEXT = "The figures are in figures.csv: please check them."
 TIER1_S, CLAIM_S, PROBE_S = 1.0, 3.0, 2.0
-
-
-def until(path: Path) -> dict[str, Any]:
-    """A step that lasts until there is such a file."""
-    return {"tool": {"command": ["sh", "-c", f"until [ -e {path} ]; do sleep 0.1; done"]}}
 
 
 def launch(fleet: Fleet, *rules: dict[str, Any], launcher: bool = False, receipt_s: float = 6) -> str:

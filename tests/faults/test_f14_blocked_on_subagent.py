@@ -4,23 +4,16 @@ down to the sub-agent, and nobody is started again for it."""
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 from dogwatch.policy.waits import WaitGraph
 from dogwatch.world.processes import identify
-from faults.watching import assert_unnoticed, assert_untouched, beside, process_of, wait_seen, watch
+from faults.watching import assert_unnoticed, assert_untouched, beside, process_of, until, wait_seen, watch
 from fleet import Fleet
 from helpers import wait_for
 
 EXPECT_S = 2.0
 BLOCKER = "sub-agent researcher"
 CHAIN = ["editor waits for writer (mail ", f"writer waits for {BLOCKER} (its result), "]
-
-
-def until(path: Path) -> dict[str, Any]:
-    """A step that lasts until there is such a file."""
-    return {"tool": {"command": ["sh", "-c", f"until [ -e {path} ]; do sleep 0.1; done"]}}
 
 
 def test_f14_the_wait_chain_goes_down_to_the_sub_agent_and_nobody_is_started_again_for_it(fleet: Fleet) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dogwatch.ledger.records import load, load_all
@@ -45,6 +46,11 @@ def on_dispatch(
     """A scenario in which a dispatch leads to these steps; with a launcher, its shell stays when the client is gone."""
     rule = {"on": "dispatch", "do": list(steps), **({"incarnation": incarnation} if incarnation else {})}
     return {"work_s": work_s, "shell": launcher, "rules": [rule]}
+
+
+def until(path: Path) -> dict[str, Any]:
+    """A step that lasts until there is such a file."""
+    return {"tool": {"command": ["sh", "-c", f"until [ -e {path} ]; do sleep 0.1; done"]}}
 
 
 def watch(fleet: Fleet, run: str) -> WatchRecord:

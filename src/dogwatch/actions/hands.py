@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Mapping, Sequence
 
 from dogwatch.actions import deliver, gate, kill, notify
@@ -71,8 +70,7 @@ class MachineHands:
 
     def end_silent_crew(self, process: ProcessId) -> None:
         """Ends a crew member that lives and makes no progress: its stacks go to its log first, then it is killed."""
-        kill.send_signal(process, signal.SIGUSR1, self.boot)
-        kill.end([process], self.boot, grace_s=0.2)
+        kill.end_with_stacks(process, self.boot)
 
     def clear(self, run: str, servers: Sequence[ProcessId]) -> int:
         """Ends everything of the run: sessions, what the agents left behind, its tmux server, its door."""

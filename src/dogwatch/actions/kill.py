@@ -17,6 +17,7 @@ from dogwatch.world.home import Home
 from dogwatch.world.processes import identify, marked, open_pidfd
 
 PASSES_MAX = 10
+STACKS_S = 1.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
@@ -55,6 +56,22 @@ def end(processes: Iterable[ProcessId], boot: str, grace_s: float) -> None:
     finally:
         for fd in fds:
             os.close(fd)
+
+
+def end_with_stacks(process: ProcessId, boot: str) -> None:
+    """Ends a crew member, which writes its stacks on SIGUSR1 and dies of it (`crew/main.py`). One that is stopped has
+    to be woken for that; it comes to nothing else. SIGTERM in between would overtake the dump."""
+    fd = open_pidfd(process, boot)
+    if fd is None:
+        return
+    try:
+        _signal_all([fd], signal.SIGUSR1)
+        _signal_all([fd], signal.SIGCONT)
+        _wait([fd], STACKS_S)
+        _signal_all([fd], signal.SIGKILL)
+        _wait([fd], 5.0)
+    finally:
+        os.close(fd)
 
 
 def end_session(socket: str, session: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.holds import held
 from dogwatch.crew.log import Log
-from dogwatch.crew.membership import BEAT_S, Reviver, is_silent, keep_dispatcher, note_loss, renew
+from dogwatch.crew.membership import BEAT_S, Awake, Reviver, keep_dispatcher, note_loss, renew, silent_s
 from dogwatch.crew.mending import obey, settle_alert
 from dogwatch.crew.notices import send_notices, unsent
 from dogwatch.crew.posting import post
@@ -46,6 +46,7 @@ class Captain:
         self.log = log
         self._watchdog = Reviver()
         self._dispatcher = Reviver()
+        self._awake = Awake()
         self._prepared = False
         self._failures = 0
 
@@ -148,12 +149,15 @@ class Captain:
 
     def _end_silent(self, world: CaptainWorld, ledger: Store, now: Moment) -> None:
         """Before anything is written: a member that is stopped in the middle of a transaction holds the ledger."""
+        if not self._awake.can_judge(now):
+            return
         keys = (f"crew/{self.run}/watchdog", "crew//dispatcher")
         for record in ledger.read(lambda r: [load(r, CrewRecord, key) for key in keys]):
-            if record is not None and is_silent(world.eyes, record, now):
+            quiet_s = silent_s(world.eyes, record, now)
+            if record is not None and quiet_s is not None:
                 self.log.error("crew_silent", silent=record.member, pid=record.process.pid)
                 world.hands.end_silent_crew(record.process)
-                ledger.run(partial(note_loss, record=record, need="silent"))
+                ledger.run(partial(note_loss, record=record, need="silent", quiet_s=quiet_s))
 
     def _keep_crew(self, helm: Helm, view: RunView) -> bool:
         """Revives the watchdog and a dead dispatcher; True while the watchdog lives."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dogwatch.crew.log import Log
-from dogwatch.crew.membership import Reviver, is_silent, note_loss, renew
+from dogwatch.crew.membership import Awake, Reviver, note_loss, renew, silent_s
 from dogwatch.crew.worlds import DispatcherWorld
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load
@@ -23,18 +23,21 @@ class Dispatcher:
         self.log = log
         self._captains = Reviver()
         self._busy = since
+        self._awake = Awake()
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
         captains = ledger.read(_captains)
         # Before anything is written: a captain that is stopped in the middle of a transaction holds the ledger.
-        silent = {run for run, captain in captains.items() if is_silent(world.eyes, captain, now)}
+        can_judge = self._awake.can_judge(now)
+        found = {run: silent_s(world.eyes, captain, now) for run, captain in captains.items() if can_judge}
+        silent = {run: quiet_s for run, quiet_s in found.items() if quiet_s is not None}
         for run in silent:
             if (captain := captains[run]) is not None:
                 self.log.error("captain_silent", run=run, pid=captain.process.pid)
                 world.hands.end_silent_crew(captain.process)
         self.lease = renew(ledger, self.lease, now)
         for run, captain in captains.items():
-            self._keep_captain(world, ledger, run, captain, "silent" if run in silent else "dead", now)
+            self._keep_captain(world, ledger, run, captain, silent.get(run), now)
         world.eyes.watch([captain.process for captain in captains.values() if captain is not None])
         if captains:
             self._busy = now
@@ -44,13 +47,20 @@ class Dispatcher:
         return CADENCE_S
 
     def _keep_captain(
-        self, world: DispatcherWorld, ledger: Store, run: str, captain: CrewRecord | None, need: str, now: Moment
+        self,
+        world: DispatcherWorld,
+        ledger: Store,
+        run: str,
+        captain: CrewRecord | None,
+        quiet_s: float | None,
+        now: Moment,
     ) -> None:
         life = world.eyes.life(captain.process) if captain is not None else "dead"
         if not self._captains.may_start(captain, life, now, run):
             return
+        need = "dead" if quiet_s is None else "silent"
         if captain is not None:
-            ledger.run(lambda tx: note_loss(tx, captain, need))
+            ledger.run(lambda tx: note_loss(tx, captain, need, quiet_s))
         self.log.info("captain_started", run=run, because=need)
         world.hands.start_crew("captain", run)
         self._captains.note_start(run, now)

@@ -42,7 +42,7 @@ def main(home: Home, member: str, run: str) -> int:
     """Serves as `member`; exit code 0 also where the place is taken."""
     if member not in MEMBERS or bool(run) == (member == "dispatcher"):
         raise UsageError(f"no such crew member: {member} {run}".rstrip(), hint="dispatcher, captain RUN, watchdog RUN")
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=True)
     log = Log(member, run)
     clock = SystemClock()
     now = clock.now()

@@ -7,6 +7,7 @@ a file of its own and not the lease: while the ledger is locked nobody can renew
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from dogwatch.crew.worlds import CrewEyes, Starter
 from dogwatch.errors import StaleError
@@ -77,17 +78,40 @@ def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
     return ledger.run(fn)
 
 
-def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
-    """Whether the member lives and makes no progress. A new one has given no sign yet: it gets as long as any."""
+class Awake:
+    """Since when its holder has stepped without a long pause: who has slept cannot tell who is silent."""
+
+    def __init__(self) -> None:
+        self._since: Moment | None = None
+        self._latest: Moment | None = None
+
+    def can_judge(self, now: Moment) -> bool:
+        """To be asked in every step."""
+        if self._latest is not None and now.since(self._latest) > SILENT_S / 3:
+            self._since = now
+        self._latest = now
+        return self._since is None or now.since(self._since) > SILENT_S
+
+
+def silent_s(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> float | None:
+    """How long the member has lived without progress; None where that is not too long. A new one has given no sign
+    yet: it gets as long as any."""
     if record is None or eyes.life(record.process) != "alive" or now.since(record.started) <= SILENT_S:
-        return False
+        return None
     quiet_s = eyes.silence_s(record.member, record.run, now)
-    return quiet_s is not None and quiet_s > SILENT_S
+    return quiet_s if quiet_s is not None and quiet_s > SILENT_S else None
 
 
-def note_loss(tx: Tx, record: CrewRecord, need: str) -> None:
+def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
+    """Whether the member lives and makes no progress."""
+    return silent_s(eyes, record, now) is not None
+
+
+def note_loss(tx: Tx, record: CrewRecord, need: str, quiet_s: float | None = None) -> None:
     """Records that a member was found dead, or was ended because it was silent; once for each process."""
-    body = {"member": record.member, "pid": record.process.pid}
+    body: dict[str, Any] = {"member": record.member, "pid": record.process.pid}
+    if quiet_s is not None:
+        body["quiet_s"] = round(quiet_s, 3)
     op_id = f"lost:{record.key}:{record.process}"
     tx.append("crew_silent" if need == "silent" else "crew_lost", body, op_id, run=record.run)
 

@@ -87,7 +87,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             role=agent.role,
             incarnation=1,
             name=incarnation_name(agent.run, name, 1),
-            restarts=agent.restarts,
+            restarts=(*agent.restarts, tx.now),
             replaces=agent.place,
             replacement_count=agent.replacement_count + 1,
         ),

@@ -16,6 +16,8 @@ from dogwatch.world import census, files
 
 SEARCH_S = 10.0
 """How long the result of a search for misplaced outputs is used again: it walks through folders."""
+PAUSE_S = 10.0
+"""A watchdog looks every two seconds or more often."""
 CORES_S = 0.5
 """Over shorter times the kernel's ticks of cpu time say nothing."""
 
@@ -29,6 +31,7 @@ class Track:
         self.screen_since = mono
         self.life = 0.0
         self.tree: Tree | None = None
+        self._noted = mono
         self._screen = ""
         self._lines: Sequence[str] | None = None
         self._cpu_s: float | None = None
@@ -43,6 +46,10 @@ class Track:
 
     def note(self, screen: str, lines: Sequence[str], tree: census.Tree | None, client: int, mono: float) -> None:
         """One more look. `client` is the pid that the hooks name: below a launcher, not the agent's own process."""
+        if mono - self._noted > PAUSE_S:
+            # Who has not looked for so long has slept, and everybody with it perhaps: that silence is nobody's.
+            self.watched_since = mono
+        self._noted = mono
         if lines:
             if screen != self._screen:
                 self._screen, self.screen_since = screen, mono

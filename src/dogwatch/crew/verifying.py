@@ -104,7 +104,7 @@ def look_for_progress(helm: Helm, view: RunView) -> bool:
     """The run itself: where nothing has moved for long a person is called, and then it ends with that as its cause,
     whatever each part of it looks like. True where it was ended."""
     limits = view.plan.limits
-    if helm.now.since(view.latest) < limits.run_quiet_s:
+    if helm.now.since(view.latest(helm.now)) < limits.run_quiet_s:
         return False
     latest = _latest_progress(helm, view)
     beyond_s = quiet(view.run, view.tasks.values(), latest, limits, helm.now)
@@ -130,7 +130,7 @@ def look_for_progress(helm: Helm, view: RunView) -> bool:
 
 def _latest_progress(helm: Helm, view: RunView) -> Moment:
     """When something last moved: a step of the run on the ledger, or an output that was written."""
-    moments = [view.latest]
+    moments = [view.latest(helm.now)]
     latest, seen = helm.ledger.read(
         lambda reader: (reader.recent(1, helm.run, PROGRESS), load(reader, WatchRecord, f"watch/{helm.run}"))
     )

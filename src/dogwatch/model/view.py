@@ -55,13 +55,12 @@ class RunView:
         """The phase under way, or None when all are done."""
         return self.plan.phases[self.run.phase] if self.run.phase < len(self.plan.phases) else None
 
-    @property
-    def latest(self) -> Moment:
+    def latest(self, now: Moment) -> Moment:
         """When the run or one of its tasks last took a step."""
         moments = [self.run.created, self.run.started]
         for task in self.tasks.values():
             moments += [task.dispatched, task.delivered, task.finished]
-        return max((moment for moment in moments if moment is not None), key=lambda moment: (moment.wall, moment.mono))
+        return min((moment for moment in moments if moment is not None), key=now.since)
 
     def phase_tasks(self) -> tuple[TaskRecord, ...]:
         """The tasks of the phase under way."""

@@ -170,7 +170,7 @@ def quiet(run: RunRecord, tasks: Iterable[TaskRecord], progress: Moment, limits:
     """How long nothing has moved beyond what is allowed; negative while it is. A task that is expected to take long
     may take long."""
     expected = [OVERDUE_FACTOR * task.expect_s for task in tasks if task.state == "claimed"]
-    since = max((progress, run.started or run.created), key=lambda moment: (moment.wall, moment.mono))
+    since = min((progress, run.started or run.created), key=now.since)
     return now.since(since) - max([limits.run_quiet_s, *expected])
 
 

@@ -124,7 +124,9 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "crew_started": lambda f: f"the {f['member']} started (pid {f['pid']})",
     "crew_revived": lambda f: f"the {f['member']} was revived (pid {f['pid']}, start {f['starts']})",
     "crew_lost": lambda f: f"the {f['member']} was found dead (pid {f['pid']}): it is started again",
-    "crew_silent": lambda f: f"the {f['member']} made no progress for {f.time('quiet_s')} and was ended (pid {f['pid']})",
+    "crew_silent": lambda f: (
+        f"the {f['member']} made no progress for {f.time('quiet_s')} and was ended (pid {f['pid']})"
+    ),
 }
 
 

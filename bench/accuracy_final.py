@@ -1,9 +1,8 @@
-"""A second set of kinds that are held back: nothing is tuned on them, they only tell how far the rest holds.
+"""The kinds of the corpus that are held back: nothing is tuned on them before their first look (docs/accuracy.md).
 
-They were written after the first set, from the design, the fault catalogue and the scripted agent's reference, again
-without knowledge of how a diagnosis is made. Most of them are orders of events: a fault right after another state, or
-a healthy agent in the middle of something that is known from faults. The words and the form are those of
-`bench/accuracy_form.py`.
+They were written from the design, the fault catalogue and the scripted agent's reference, without knowledge of how a
+diagnosis is made. Most of them are orders of events: a fault right after another state, or a healthy agent in the
+middle of something that is known from faults. The words and the form are those of `bench/accuracy_form.py`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import Child, OutputSight, Sight, ToolCall, Tree, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.alerts import tier_of
-from dogwatch.policy.judge import judge
-from dogwatch.policy.waits import WaitGraph, waits_for_others
+from dogwatch.policy.judge import judge_all
 
 FEW, MANY = 100, 10_000
 GROWTH_MAX = 1.3
@@ -54,10 +53,8 @@ def _decide(view: RunView, sights: Mapping[str, Sight]) -> int:
     """What a sweep decides: who waits for whose mail, each diagnosis, and how serious each silence is. The view is as
     new as in every sweep: nothing was looked up in it before."""
     view = replace(view)
-    graph = WaitGraph(waits_for_others(view, sights, NOW))
     serious = 0
-    for name, sight in sights.items():
-        found = judge(view, name, sight, graph, NOW)
+    for name, found in judge_all(view, sights, NOW).items():
         serious += bool(found.action) + tier_of(found, view.limits_of(name))
     return serious
 

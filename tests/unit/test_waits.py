@@ -11,7 +11,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import OutputSight, Sight, ToolCall, Turn, Wait
 from dogwatch.model.view import RunView
-from dogwatch.policy.waits import WaitGraph, waits_for_others
+from dogwatch.policy.waits import WaitGraph, waits_for_files
 
 WAITS = (
     Wait("review", "writer", "task draft", 1500.0),
@@ -99,7 +99,8 @@ def view_of(*names: str) -> RunView:
 
 
 def rings(a: Sight, b: Sight) -> list[tuple[str, ...]]:
-    return WaitGraph(waits_for_others(view_of("a", "b"), {"a": a, "b": b}, NOW)).rings()
+    sights = {"a": a, "b": b}
+    return WaitGraph(waits_for_files(view_of("a", "b"), sights, sights, NOW)).rings()
 
 
 def test_tools_that_look_for_each_others_files_wait_in_a_ring() -> None:

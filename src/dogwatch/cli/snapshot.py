@@ -175,7 +175,9 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
 
 def _heard(body: Body, seen: Body | None, until: Moment) -> float | None:
     """How long ago there was the last sign of life: of the agent's own, or a hook of its client."""
-    ages = [_age(until, body.get("last_heartbeat")), _age(until, seen.get("heard")) if seen else None]
+    ages = [_age(until, body.get("last_heartbeat"))]
+    if seen and seen.get("heard") and seen["since"]["boot"] == until.boot:
+        ages.append(round(max(0.0, until.mono - seen["heard"]), 3))
     return min((age for age in ages if age is not None), default=None)
 
 

@@ -22,9 +22,9 @@ from dogwatch.model.view import RunView
 from dogwatch.policy import alerts
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.doubt import Doubt
-from dogwatch.policy.judge import judge
+from dogwatch.policy.judge import judge_all
 from dogwatch.policy.thresholds import overdue
-from dogwatch.policy.waits import WaitGraph, waits, waits_for_others
+from dogwatch.policy.waits import WaitGraph, waits
 
 REWRITE_S = 20.0
 """How old the record of what was seen may become while nothing changes but numbers."""
@@ -61,8 +61,7 @@ class Watchdog:
         """All agents at one go: what was seen, what it means, and what must be said of it."""
         sights = world.eyes.look(view, names, screens=True)
         held = self._doubt.about(sights, view.plan.limits, now)
-        others = WaitGraph(waits_for_others(view, sights, now))
-        found = {name: judge(view, name, sights[name], others, now) for name in names}
+        found = judge_all(view, sights, now)
         # Only where it will be told: most sweeps find nothing new.
         graph = cache(lambda: waits(view, sights, now))
         self._remember(ledger, found, sights, graph, view, held, now)
@@ -140,7 +139,7 @@ class Watchdog:
                 waits_for=diagnosis.waits_for,
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
                 context=sights[name].context,
-                heard=now.plus(sights[name].turn.newest - now.mono) if sights[name].turn.newest else None,
+                heard=sights[name].turn.newest,
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
         record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
@@ -193,6 +192,9 @@ class Watchdog:
 
     def _tell_context(self, ledger: Store, agent: AgentRecord, sight: Sight, limits: Limits) -> None:
         """That the context runs out, as long as it does; and that it was made shorter."""
+        is_low = sight.context is not None and sight.context >= limits.context_max
+        if not sight.turn.compacted and not is_low:
+            return
         occasion = f"{agent.key}:{agent.incarnation}:{sight.turn.compacted:.3f}"
         where = {"run": self.run, "agent": agent.agent}
         if sight.turn.compacted:
@@ -200,7 +202,7 @@ class Watchdog:
             self._once(
                 ledger, f"compacted:{occasion}", lambda tx, op: tx.append("context_compacted", body, op, **where)
             )
-        if sight.context is not None and sight.context >= limits.context_max:
+        if is_low and sight.context is not None:
             low = {"incarnation": agent.incarnation, "used": round(sight.context, 3), "limit": limits.context_max}
             self._once(ledger, f"context:{occasion}", lambda tx, op: tx.append("context_low", low, op, **where))
 
@@ -234,8 +236,7 @@ class Watchdog:
 
 def _gist(record: WatchRecord) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
-    agents = {
-        name: replace(one, quiet_s=0.0, evidence=(), rss_bytes=0, context=None, heard=None)
+    return record.held, [
+        (name, one.kind, one.stall, one.action, one.advice, one.tier, one.screen, one.waits_for, one.confidence)
         for name, one in record.agents.items()
-    }
-    return agents, record.held
+    ]

@@ -280,7 +280,8 @@ class AgentWatch:
     waits_for: str = ""
     rss_bytes: int = 0
     context: float | None = None
-    heard: Moment | None = None
+    heard: float = 0.0
+    """When its client's newest hook ran, on the monotonic clock; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Kind, has_client
 from dogwatch.policy.idle_prompt import idle
-from dogwatch.policy.open_turn import is_loop, working
+from dogwatch.policy.open_turn import LAP_WEIGHT, working
 from dogwatch.policy.thresholds import retry_s
 
 WORKING = Diagnosis(kind="working", evidence=("hooks: a turn is open, and its last event is fresh",))
@@ -30,7 +30,8 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
         return None
     quiet_s = now.mono - turn.newest
     if turn.state == "working":
-        if quiet_s >= limits.nudge_s or is_loop(turn, limits) or sight.screen != "busy":
+        may_loop = turn.repeats > 1 and turn.repeats * LAP_WEIGHT >= limits.repeats_max
+        if quiet_s >= limits.nudge_s or may_loop or sight.screen != "busy":
             return None
         is_young = not turn.tools or all(now.mono - tool.since < limits.long_tool_s for tool in turn.tools.values())
         return WORKING if is_young else None

@@ -110,7 +110,7 @@ def any_new(sight: Sight) -> bool:
 def own_subagents(duty: Duty | None, turn: Turn) -> list[Subagent]:
     """The sub-agents that work for what the agent owes now, the oldest first. Those of earlier work are its own affair:
     nobody waits for them."""
-    if duty is None:
+    if duty is None or not turn.subagents:
         return []
     since = duty.asked.mono if duty.asked is not None else 0.0
     return sorted((one for one in turn.subagents.values() if one.since >= since), key=lambda one: one.since)
@@ -133,22 +133,22 @@ def has_client(case: Case) -> bool:
 def tool_child(case: Case) -> Child | None:
     """The oldest process that was started since the oldest open tool call was. What earlier calls have left running
     says nothing of this one."""
-    tree, tools = case.sight.tree, case.sight.turn.tools.values()
-    if tree is None or not tools:
+    tree, turn = case.sight.tree, case.sight.turn
+    if tree is None or not turn.tools:
         return None
-    begun_s = max(case.age(tool.since) for tool in tools)
-    mine = (child for child in tree.children if child.pid != case.sight.turn.pid)
-    return next((child for child in mine if child.age_s <= begun_s + 1.0), None)
+    begun_s = case.now.mono - min([tool.since for tool in turn.tools.values()]) + 1.0
+    for child in tree.children:
+        if child.age_s <= begun_s and child.pid != turn.pid:
+            return child
+    return None
 
 
-def is_alive(case: Case) -> bool:
+def is_alive(case: Case, child: Child | None) -> bool:
     """Whether there is a sign of life under an open turn: a tool's process, cpu time, a screen that changes."""
     tree = case.sight.tree
     if tree is not None and tree.stopped:
         return False
-    return (
-        tool_child(case) is not None or case.age(max(case.sight.life, case.sight.watched_since)) < case.limits.nudge_s
-    )
+    return child is not None or case.age(max(case.sight.life, case.sight.watched_since)) < case.limits.nudge_s
 
 
 def stalled(case: Case, quiet_s: float) -> Diagnosis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dogwatch.model.moment import Moment
@@ -9,10 +10,27 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnose import diagnose, plainly_well
 from dogwatch.policy.diagnosis import Diagnosis
-from dogwatch.policy.waits import WaitGraph
+from dogwatch.policy.waits import WaitGraph, waits_for_files, waits_for_mail
 
 NEVER_RESTARTED = frozenset({"provider_wait", "subagent_overdue"})
 """What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
+
+
+def judge_all(view: RunView, sights: Mapping[str, Sight], now: Moment) -> dict[str, Diagnosis]:
+    """What everybody is doing. Only those in long tools are asked what they wait for there."""
+    mail = waits_for_mail(view, sights, now)
+    graph = WaitGraph(mail)
+    found, long = {}, []
+    for name, sight in sights.items():
+        one = found[name] = judge(view, name, sight, graph, now)
+        if one.kind == "long_tool":
+            long.append(name)
+    files = waits_for_files(view, sights, long, now)
+    if files:
+        graph = WaitGraph([*mail, *files])
+        for name in dict.fromkeys(member for ring in graph.rings() for member in ring):
+            found[name] = judge(view, name, sights[name], graph, now)
+    return found
 
 
 def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment) -> Diagnosis:
@@ -26,8 +44,12 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
     members = graph.ring(name, limits.nudge_s) if mine else ()
     found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
-    is_told = agent.nudges >= limits.nudges_max and not any(m.kind == "nudge" for m in view.waiting_messages(name))
-    if found.action == "NUDGE" and found.kind in NEVER_RESTARTED and is_told:
+    if (
+        found.action == "NUDGE"
+        and found.kind in NEVER_RESTARTED
+        and agent.nudges >= limits.nudges_max
+        and not any(message.kind == "nudge" for message in view.waiting_messages(name))
+    ):
         return replace(found, action="ESCALATE", advice="nudges have not helped, and a restart would not: look at it")
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found

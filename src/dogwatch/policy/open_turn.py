@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dogwatch.model.plan import Limits
-from dogwatch.model.sight import ToolCall, Turn
+from dogwatch.model.sight import Child, ToolCall, Turn
 from dogwatch.policy.diagnosis import (
     IDLE_CORES,
     LIKELY,
@@ -19,11 +19,13 @@ from dogwatch.policy.diagnosis import (
 )
 from dogwatch.policy.thresholds import claim_s
 
+LAP_WEIGHT = 1.5
+
 
 def is_loop(turn: Turn, limits: Limits) -> bool:
     """Whether its latest calls only repeat themselves. Several that come again in the same order do so less often by
     chance than a single one: of these, two thirds as many laps are enough."""
-    return turn.repeats * (1.5 if turn.period > 1 else 1.0) >= limits.repeats_max
+    return turn.repeats * (LAP_WEIGHT if turn.period > 1 else 1.0) >= limits.repeats_max
 
 
 def working(case: Case) -> Diagnosis:
@@ -43,13 +45,15 @@ def working(case: Case) -> Diagnosis:
     overdue = [one for one in own_subagents(case.duty, turn) if case.age(one.since) > limits.subagent_s]
     if overdue:
         return subagent_overdue(case, overdue[0].type, overdue[0].since)
-    tool = max(turn.tools.values(), key=lambda call: case.age(call.since), default=None)
-    if sight.screen == "idle" and tool_child(case) is None and case.age(sight.screen_since) >= limits.nudge_s:
+    tool = min(turn.tools.values(), key=lambda call: call.since, default=None)
+    child = tool_child(case)
+    if sight.screen == "idle" and child is None and case.age(sight.screen_since) >= limits.nudge_s:
         return _open_at_the_prompt(case, case.age(max(turn.newest, progress)))
-    if tool is not None and case.age(tool.since) >= limits.long_tool_s and sight.screen != "idle" and is_alive(case):
-        return _vain_tool(case, tool) or _long_tool(case, tool)
+    is_long = tool is not None and case.age(tool.since) >= limits.long_tool_s and sight.screen != "idle"
+    if tool is not None and is_long and is_alive(case, child):
+        return _vain_tool(case, tool) or _long_tool(case, tool, child)
     limit_s = claim_s(case.duty.risk if case.duty else "normal", limits)
-    if quiet_s < limit_s or is_alive(case):
+    if quiet_s < limit_s or is_alive(case, child):
         proof = f"hooks: a turn is open for {case.age(turn.since):.0f} s" + (f", in {tool}" if tool else "")
         return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(proof,))
     return stalled(case, quiet_s)
@@ -79,6 +83,9 @@ def _open_at_the_prompt(case: Case, quiet_s: float) -> Diagnosis:
 def _vain_tool(case: Case, tool: ToolCall) -> Diagnosis | None:
     """A tool that lives and waits for what cannot come: for one who waits for this agent, or for an approval that was
     given. Its words and its idleness say so, not the client, so nothing is done but call a person."""
+    duty, tree = case.duty, case.sight.tree
+    if not case.ring and (duty is None or duty.approved_at is None):
+        return None
     runs = f"hooks: {tool} runs for {case.age(tool.since):.0f} s"
     if case.ring:
         return Diagnosis(
@@ -90,7 +97,6 @@ def _vain_tool(case: Case, tool: ToolCall) -> Diagnosis | None:
             stall=case.stall("tool", f"{tool.since:.3f}", "ring"),
             waits_for=case.next_in_ring,
         )
-    duty, tree = case.duty, case.sight.tree
     is_idle = tree is not None and tree.cores is not None and tree.cores < IDLE_CORES
     if duty is None or duty.approved_at is None or not is_idle or any_new(case.sight):
         return None
@@ -106,9 +112,8 @@ def _vain_tool(case: Case, tool: ToolCall) -> Diagnosis | None:
     )
 
 
-def _long_tool(case: Case, tool: ToolCall) -> Diagnosis:
+def _long_tool(case: Case, tool: ToolCall, child: Child | None) -> Diagnosis:
     tree, age = case.sight.tree, case.age(tool.since)
-    child = tool_child(case)
     cores = f", {tree.cores:.0%} of a core" if tree and tree.cores is not None else ""
     process = f"process: {child.name} (pid {child.pid}) for {child.age_s:.0f} s{cores}" if child else f"process{cores}"
     what = f"{child.name} (pid {child.pid})" if child else str(tool)

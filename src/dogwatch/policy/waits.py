@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
-from dogwatch.model.sight import Sight, Wait
+from dogwatch.model.sight import Sight, ToolCall, Wait
 from dogwatch.model.view import RunView
+
+_FILE = re.compile(r"[\w-][\w.-]*\.\w+")
+"""What may be the name of a file in a command: a word with an ending."""
 
 
 class WaitGraph:
@@ -62,7 +65,8 @@ class WaitGraph:
 
 def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> WaitGraph:
     """Who waits for whom."""
-    found = [*_of_the_phase(view, now), *waits_for_others(view, sights, now)]
+    found = [*_of_the_phase(view, now), *waits_for_mail(view, sights, now)]
+    found += waits_for_files(view, sights, sights, now)
     for agent, sight in sights.items():
         found += _for_own(agent, sight, now)
     return WaitGraph(found)
@@ -83,43 +87,29 @@ def _of_the_phase(view: RunView, now: Moment) -> list[Wait]:
     return found
 
 
-def waits_for_others(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
-    """Agents that can only go on when another does."""
-    return [*_for_mail(view, sights, now), *_for_files(view, sights, now)]
-
-
-def _for_files(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
-    """An agent whose tool runs for long and names a file that another should write and has not written."""
-    long = [
-        (name, tool)
-        for name, sight in sights.items()
-        for tool in sight.turn.tools.values()
-        if now.mono - tool.since >= view.limits_of(name).long_tool_s and sight.process == "alive"
-    ]
-    if not long:
+def waits_for_files(view: RunView, sights: Mapping[str, Sight], waiters: Iterable[str], now: Moment) -> list[Wait]:
+    """Agents whose tool runs for long and names a file that another should write and has not written."""
+    named: list[tuple[str, ToolCall, str]] = []
+    for name in waiters:
+        for tool in sights[name].turn.tools.values() if sights[name].process == "alive" else ():
+            if "." in tool.what and now.mono - tool.since >= view.limits_of(name).long_tool_s:
+                named += [(name, tool, word) for word in dict.fromkeys(_FILE.findall(tool.what))]
+    if not named:
         return []
-    unwritten = [
-        (task.agent, output.path)
-        for task in view.tasks.values()
-        if task.state == "claimed" and task.agent in sights
-        for output in sights[task.agent].outputs
-        if not output.is_new
-    ]
+    unwritten: dict[str, list[tuple[str, str]]] = {}
+    for task in view.tasks.values():
+        for output in sights[task.agent].outputs if task.state == "claimed" and task.agent in sights else ():
+            if not output.is_new:
+                unwritten.setdefault(output.path.rpartition("/")[2], []).append((task.agent, output.path))
     return [
         Wait(name, agent, f"file {path}", now.mono - tool.since)
-        for name, tool in long
-        for agent, path in unwritten
-        if agent != name and _names(tool.what, path)
+        for name, tool, word in named
+        for agent, path in unwritten.get(word, ())
+        if agent != name
     ]
 
 
-def _names(words: str, path: str) -> bool:
-    """Whether a command names the file: by its last part, as a word of its own."""
-    name = re.escape(path.rpartition("/")[2])
-    return re.search(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", words) is not None
-
-
-def _for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
+def waits_for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
     """An agent with work open whose mail another has not acknowledged, at its prompt or in a tool that has long been
     looking for mail."""
     found = []

@@ -42,6 +42,7 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
         1: "a run failed, or a fault was not injected, noticed or mended",
         130: "interrupted; everything was cleaned up",
     },
+    "model": {0: "ended by Ctrl-C or a signal", 64: "a wrong scenario, a port in use, a log that cannot be written"},
     "up": {0: "the dispatcher is alive", 1: "it did not start within 30 s; the message names its log"},
     "kill": {
         0: "it has ended",

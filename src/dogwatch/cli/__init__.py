@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "notify": ("For operators", "send a test notification"),
     "doctor": ("For operators", "check this machine, with a fix for each finding"),
     "demo": ("For operators", "run two pipelines, break four things, and see each mended"),
+    "model": ("For operators", "play a language model for real agent CLIs, by a scenario, for tests"),
     "version": ("For operators", "print the version"),
     "completions": ("For operators", "print completions for bash, zsh or fish"),
     "report": ("For agents", "report a task as done or failed"),

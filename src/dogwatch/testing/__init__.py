@@ -1,1 +1,1 @@
-"""Instruments for tests, ours and users' own: the scripted agent and a clock that is moved by hand."""
+"""Instruments for tests: the scripted agent, which plays a client, and the scripted model, which plays its provider."""

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dogwatch.testing.model.conversation import Question
-from dogwatch.testing.model.scenario import Rule, Scenario, Step, directives
+from dogwatch.testing.model.scenario import Rule, Scenario, Step, directives, saying
+from dogwatch.testing.model.schema import fitting
 
 DIRECTIVE = "directive"
 DEFAULT = "default"
@@ -29,6 +30,7 @@ class _Running:
     name: str
     rule: Rule
     since: int
+    is_directive: bool = False
 
     def step(self, at: int, failures: int) -> int | None:
         """The place of the step for the round, after so many failures in it; None when the rule has no more."""
@@ -44,8 +46,8 @@ class _Running:
                 failures -= step["times"]
         return None
 
-    def answers(self, at: int) -> bool:
-        """Whether a step of the rule has given the whole answer of the round."""
+    def has_answered(self, at: int) -> bool:
+        """Whether it was a step of the rule that gave the round its whole answer."""
         return sum(not step.fails for step in self.rule.do) > at - self.since
 
 
@@ -59,38 +61,46 @@ class Director:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._rules = [(rule.name or f"rules[{number}]", rule) for number, rule in enumerate(scenario.rules)]
-        self._begun: dict[int, set[tuple[str, int]]] = {number: set() for number in range(len(self._rules))}
+        self._begun: list[set[tuple[str, int]]] = [set() for _ in self._rules]
         self._failures: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
 
     def choose(self, question: Question) -> Choice:
-        """The step for this request."""
-        turn = question.turn
-        asked_for = () if question.side else directives(turn.prompt)
+        """The step for this request; UsageError where a directive in its turn is wrong."""
+        rounds = question.turn.rounds
+        now = len(rounds) - 1
+        place = (question.turn.key, now)
         with self._lock:
-            now = len(turn.rounds) - 1
-            failures = self._failures[turn.key, now]
-            running = _Running(DIRECTIVE, Rule(asked_for, DIRECTIVE), 0) if asked_for else None
-            for at in range(now + 1):
-                running = self._next(question, running, at, failures if at == now else None)
+            failures = self._failures[place]
+            running: _Running | None = None
+            for at in range(now):
+                running = self._next(question, at, running, running is not None and running.has_answered(at))
+            goes_on = running is not None and running.step(now, failures) is not None
+            running = self._next(question, now, running, goes_on)
             number = running.step(now, failures) if running else None
             if running is None or number is None:
-                text = self._scenario.after_tool if turn.rounds[now] else self._scenario.answer
-                return Choice(DEFAULT, 0, Step("text", {"text": text}))
+                return Choice(DEFAULT, 0, self._default(question))
             step = running.rule.do[number]
             if step.fails:
-                self._failures[turn.key, now] += 1
+                self._failures[place] += 1
             return Choice(running.name, number, step)
 
-    def _next(self, question: Question, running: _Running | None, at: int, failures: int | None) -> _Running | None:
-        """The rule that has the round: the first that goes on or begins in it. `failures` is None in earlier rounds."""
-        goes_on = running is not None and (
-            running.answers(at) if failures is None else running.step(at, failures) is not None
-        )
-        if running is not None and goes_on and running.name == DIRECTIVE:
+    def _default(self, question: Question) -> Step:
+        """Without a rule a prompt is answered with a text, and so are results, which ends the turn."""
+        rounds = question.turn.rounds
+        only_results = rounds[-1].results is not None and not (len(rounds) == 1 and rounds[0].text)
+        text = self._scenario.after_tool if only_results else self._scenario.answer
+        return saying(text if question.schema is None else fitting(question.schema, text))
+
+    def _next(self, question: Question, at: int, running: _Running | None, goes_on: bool) -> _Running | None:
+        """Who has the round: a directive in it, else the one before, else the first rule that goes on or begins."""
+        asked_for = () if question.side else directives(question.turn.rounds[at].text)
+        if asked_for:
+            return _Running(DIRECTIVE, Rule(asked_for), at, is_directive=True)
+        if running is not None and goes_on and running.is_directive:
             return running
         for number, (name, rule) in enumerate(self._rules):
-            if goes_on and running is not None and running.rule is rule:
+            if running is not None and goes_on and running.rule is rule:
                 return running
             if self._begins(number, rule, question, at):
                 return _Running(name, rule, at)
@@ -98,24 +108,22 @@ class Director:
 
     def _begins(self, number: int, rule: Rule, question: Question, at: int) -> bool:
         turn = question.turn
-        if rule.side != "any" and rule.side != question.side:
+        text, results = turn.rounds[at].text, turn.rounds[at].results
+        if rule.side not in ("any", question.side):
             return False
-        if rule.tool_result is None and at > 0:
+        if at > 0 and rule.tool_result is None and not (text and rule.prompt):
             return False  # it was for the prompt; taken again after its own tool call, it would never end
-        for wanted, text in (
-            (rule.prompt, turn.prompt),
-            (rule.tool_result, turn.rounds[at]),
+        for wanted, found in (
+            (rule.prompt, text or turn.rounds[0].text),
+            (rule.tool_result, results),
             (rule.system, question.system),
             (rule.model, question.model),
         ):
-            if wanted is not None and not wanted.search(text):
+            if wanted is not None and (found is None or not wanted.search(found)):
                 return False
-        if rule.tool_result is not None and not turn.rounds[at]:
-            return False
-        if rule.times is None:
-            return True
         begun = self._begun[number]
-        if (turn.key, at) not in begun and len(begun) >= rule.times:
-            return False
-        begun.add((turn.key, at))
+        if rule.times is not None and (turn.key, at) not in begun:
+            if len(begun) >= rule.times:
+                return False
+            begun.add((turn.key, at))
         return True

@@ -112,6 +112,11 @@ def directives(prompt: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def saying(text: str) -> Step:
+    """The step that answers with a text."""
+    return _step("", {"text": text})
+
+
 def _rules(where: str, data: Any) -> tuple[Rule, ...]:
     if not isinstance(data, list):
         raise wrong(where, "a list", data)

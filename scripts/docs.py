@@ -72,8 +72,8 @@ LIFECYCLE_WORDS = {
     " version does not have.",
     "agent": "A holder of a role. A new incarnation takes the agent back to CREATED. ERROR means that it is not started"
     " again: it failed too often, or the run failed.",
-    "health": "An axis of its own: an agent that gave no sign of life when it was asked is stalled, after `unresponsive_s`"
-    " unresponsive; one that stalls again is replaced.",
+    "health": "An axis of its own: an agent that gave no sign of life when it was asked is stalled, and after"
+    " `unresponsive_s` unresponsive; one that stalls again is replaced.",
     "message": "From the captain or from another agent. It is delivered when the agent's client says so"
     " itself, through a hook; a plain command has none, and then it is delivered when it was typed.",
     "task": "The unit of work. A dead agent's task is returned without counting as an attempt; accepted means that the"

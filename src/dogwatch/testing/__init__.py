@@ -1,1 +1,1 @@
-"""Instruments for tests: the scripted agent, which plays a client, and the scripted model, which plays its provider."""
+"""Instruments for tests, ours and users' own: a scripted agent, a scripted model, a clock that is moved by hand."""

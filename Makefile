@@ -1,5 +1,5 @@
 # The two commands are 'make demo' and 'make test'; each sets up all it needs.
-.PHONY: demo test lint torture bench docs lock clean help
+.PHONY: demo test test-realcli lint torture bench docs lock clean help
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -10,6 +10,10 @@ demo:  ## two pipelines of four scripted agents each, four faults injected and m
 test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(ARGS)
+
+test-realcli:  ## the harness contract on real agent CLIs from npm, against the scripted model (needs npm)
+	@scripts/setup dev
+	@.venv/bin/python -m pytest -n 2 tests/realcli $(ARGS)
 
 lint:  ## ruff, mypy --strict, the layer contract
 	@scripts/setup dev
@@ -33,4 +37,4 @@ lock:  ## resolve the locked requirements anew (needs uv)
 	    pyproject.toml $$(echo "$${part#*:}" | tr ',' ' ') -o requirements/$${part%%:*}.txt; done
 
 clean:  ## remove what was set up
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis

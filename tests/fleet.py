@@ -73,7 +73,7 @@ class Fleet:
             body["environment"] = {"SCRIPTED_TRUTH": str(self.truth / f"{role}.jsonl"), **body.get("environment", {})}
         text = {"name": "t", **text, "limits": {**SECONDS, **text.get("limits", {})}}
         path = self.project / "pipeline.yaml"
-        path.write_text(json.dumps(text))
+        path.write_text(json.dumps(text, ensure_ascii=False))
         return path
 
     def cli(self, *words: str, check: bool = True, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from dogwatch.errors import UsageError
-from dogwatch.harness import Screen, harness
+from dogwatch.harness import Launch, Screen, harness
 from dogwatch.model.plan import Role
 from dogwatch.testing.screen import View, frame
 
@@ -16,6 +20,10 @@ OLD = (
     "  ✻ Working… (3s · esc to interrupt)",
     "  root@host:/# ",
 )
+
+
+def launch(role: Role, folder: str = "/home/agents/x") -> Launch:
+    return Launch(role=role, python="/usr/bin/python3", hook="/p/hook.py", folder=folder, conversation="c-1")
 
 
 def screen(
@@ -71,20 +79,73 @@ def test_a_draft_taller_than_the_screen_is_still_a_draft() -> None:
 
 def test_any_program_can_be_an_agent_and_nothing_is_read_from_its_screen() -> None:
     command = harness("command")
-    assert command.command(Role(name="x", command=("cat", "-u")), python="python3") == ("cat", "-u")
+    assert command.start(launch(Role(name="x", command=("cat", "-u")))).command == ("cat", "-u")
     assert command.read(screen()) == Screen("unknown", None)
     assert not command.hooks
 
 
 def test_the_scripted_agent_is_started_with_the_roles_scenario() -> None:
-    argv = harness("scripted").command(Role(name="x", script="s.yaml"), python="/usr/bin/python3")
+    argv = harness("scripted").start(launch(Role(name="x", script="s.yaml"))).command
     assert argv == ("/usr/bin/python3", "-m", "dogwatch.testing.agent", "--scenario", "s.yaml")
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(UsageError, match="command, scripted"):
+    with pytest.raises(UsageError, match="claude, command, scripted"):
         harness("nothing")
     with pytest.raises(UsageError, match="has no command"):
-        harness("command").command(Role(name="x"), python="python3")
+        harness("command").start(launch(Role(name="x")))
     with pytest.raises(UsageError, match="has no script"):
-        harness("scripted").command(Role(name="x"), python="python3")
+        harness("scripted").start(launch(Role(name="x")))
+
+
+def test_claude_is_started_with_hooks_and_rules_by_flag_and_no_file_of_the_users_is_touched(tmp_path: Path) -> None:
+    role = Role(
+        name="x", permissions=("Bash(npm test:*)", "deny: Read(./.env)"), environment={"HOME": str(tmp_path / "home")}
+    )
+    start = harness("claude").start(launch(role, str(tmp_path / "agent")))
+    path = f"{tmp_path}/agent/settings.json"
+    assert start.command == ("claude", "--settings", path, "--session-id", "c-1")
+    assert list(start.files) == [path]
+    settings = json.loads(start.files[path])
+    assert settings["permissions"] == {
+        "allow": ["Bash(dogwatch:*)", "Bash(npm test:*)"],
+        "deny": ["Read(./.env)"],
+        "defaultMode": "default",
+    }
+    (gate,) = settings["hooks"]["PreToolUse"][0]["hooks"]
+    assert gate["command"] == "/usr/bin/python3 -I -S /p/hook.py PreToolUse || exit 2"
+    (told,) = settings["hooks"]["Stop"][0]["hooks"]
+    assert told["command"] == "/usr/bin/python3 -I -S /p/hook.py Stop", "stopping must not fail closed"
+    assert not (tmp_path / "home").exists()
+
+
+def test_claude_goes_on_with_a_conversation_that_it_has_kept(tmp_path: Path) -> None:
+    kept = tmp_path / ".claude/projects/-srv-p/c-1.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    role = Role(name="x", command=("/opt/claude", "--model", "opus"), environment={"HOME": str(tmp_path)})
+    command = harness("claude").start(launch(role)).command
+    assert command == (
+        "/opt/claude",
+        "--model",
+        "opus",
+        "--settings",
+        "/home/agents/x/settings.json",
+        "--resume",
+        "c-1",
+    )
+
+
+USAGE = {"input_tokens": 10_000, "cache_creation_input_tokens": 40_000, "cache_read_input_tokens": 50_000}
+
+
+def test_claudes_context_is_read_from_the_last_answer_of_its_own_conversation() -> None:
+    def line(**more: Any) -> bytes:
+        return json.dumps({"type": "assistant", "message": {"usage": USAGE}, **more}, separators=(",", ":")).encode()
+
+    small = {"message": {"usage": {"input_tokens": 2}}}
+    claude = harness("claude")
+    assert claude.context(b"\n".join([line(**small), line(), b'{"type":"user"}', b"not json"])) == 0.5
+    assert claude.context(b"\n".join([line(), line(**small, isSidechain=True)])) == 0.5, "a sub-agent has its own"
+    assert claude.context(b"\n".join([line(), b'{"type":"system","subtype":"compact_boundary"}'])) is None
+    assert claude.context(b'cut off "usage":{}}\n') is None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dogwatch.actions.kill import end_marked, end_session, exact
 from dogwatch.errors import DogwatchError, RefusedError
-from dogwatch.harness import harness
+from dogwatch.harness import Launch, harness
 from dogwatch.model.plan import Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
@@ -30,6 +31,10 @@ _SERVER_OPTIONS = (
     ("-g", "history-limit", "10000"),
     ("-s", "escape-time", "10"),
 )
+
+
+HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard", "hook.py")
+_CONVERSATIONS = uuid.UUID("6f1f7a52-4f5e-4a66-9d0c-5f0f3a0f5b1e")
 
 
 class SpawnFailedError(DogwatchError):
@@ -65,9 +70,14 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
         end_session(socket, agent.session)
     # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
     end_marked(home, boot, run.run, agent.agent, before=agent.incarnation)
-    command = harness(role.harness).command(role, python=sys.executable)
-    environment = {**role.environment, **agent_environment(home, run, agent)}
-    _start(socket, run, agent, environment, command)
+    folder = home.agent(run.run, agent.agent)
+    conversation = str(uuid.uuid5(_CONVERSATIONS, f"{home.path}\n{run.run}\n{agent.agent}\n{agent.conversation}"))
+    launch = Launch(role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation)
+    start = harness(role.harness).start(launch)
+    for path, text in start.files.items():
+        _write(path, text)
+    environment = {**start.environment, **role.environment, **agent_environment(home, run, agent)}
+    _start(socket, run, agent, environment, start.command)
     return _found(socket, boot, agent, adopted=False)
 
 
@@ -95,19 +105,22 @@ def agent_environment(home: Home, run: RunRecord, agent: AgentRecord) -> dict[st
 
 def write_entry_point(home: Home) -> None:
     """Puts a `dogwatch` first on every agent's PATH, whichever way this one was installed."""
-    os.makedirs(home.bin, mode=0o700, exist_ok=True)
-    path = f"{home.bin}/dogwatch"
-    source = f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n'
+    _write(f"{home.bin}/dogwatch", f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n', mode=0o700)
+
+
+def _write(path: str, text: str, mode: int = 0o600) -> None:
+    """The file with this text, whole or not at all; one that has it already is left alone."""
     try:
         with open(path, encoding="utf-8") as file:
-            if file.read() == source:
+            if file.read() == text:
                 return
     except FileNotFoundError:
         pass
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
-        file.write(source)
-        os.fchmod(file.fileno(), 0o700)
+        file.write(text)
+        os.fchmod(file.fileno(), mode)
     os.replace(temporary, path)
 
 

@@ -115,7 +115,8 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
             return False
     _done(tx, item)
     decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)
-    return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault)
+    forgets = found.kind == "context_exhausted"
+    return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault, forgets=forgets)
 
 
 def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:

@@ -18,11 +18,19 @@ BACKOFF_S_MAX = 60.0
 
 
 def restart(
-    tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str], *, counts: bool = True
+    tx: Tx,
+    view: RunView,
+    agent: AgentRecord,
+    reason: str,
+    evidence: list[str],
+    *,
+    counts: bool = True,
+    forgets: bool = False,
 ) -> bool:
     """The agent gets a new incarnation, or is given up where it has failed too often. What it held goes back.
 
-    A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count.
+    A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count. An incarnation that
+    `forgets` begins a conversation of its own.
     """
     if agent.state in AGENT.ends:
         return False
@@ -52,6 +60,7 @@ def restart(
             confirmed=None,
             nudges=0,
             probed=None,
+            conversation=incarnation if forgets else agent.conversation,
             restarts=(*recent, tx.now) if counts else recent,
             not_before=tx.now.plus(backoff_s) if backoff_s else None,
         ),

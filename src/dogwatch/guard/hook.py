@@ -54,7 +54,10 @@ def _line(event: str, payload: bytes, payload_bytes: int) -> bytes:
     incarnation = os.environ.get("DOGWATCH_INCARNATION", "")
     if not (incarnation.isascii() and incarnation.isdigit()):
         incarnation = "0"
-    header = f"1\t{time.time():.6f}\t{time.monotonic():.6f}\t{incarnation}\t{os.getppid()}\t{event}\t{payload_bytes}\t"
+    # Between a client and its hook there may be a shell.
+    client = os.environ.get("CLAUDE_PID", "")
+    pid = client if client.isascii() and client.isdigit() else str(os.getppid())
+    header = f"1\t{time.time():.6f}\t{time.monotonic():.6f}\t{incarnation}\t{pid}\t{event}\t{payload_bytes}\t"
     return header.encode("ascii") + payload.translate(_SPACES) + b"\n"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from dogwatch.errors import UsageError
@@ -21,6 +21,28 @@ class Screen:
     composer: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What an agent is started with. `python` is the interpreter that dogwatch runs on and `hook` the fast hook;
+    `folder` is the agent's own, for the files that its client needs; `conversation` names what was said between the
+    client and its model: the same as before, where an incarnation is to go on with it."""
+
+    role: Role
+    python: str
+    hook: str
+    folder: str
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How a client is started: the program with its arguments, more variables, and files to be written before."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
 class Harness(Protocol):
     """The adapter for one agent CLI."""
 
@@ -36,8 +58,8 @@ class Harness(Protocol):
     def hooks(self) -> bool:
         """Whether the client writes a spool."""
 
-    def command(self, role: Role, *, python: str) -> tuple[str, ...]:
-        """The program and its arguments for a holder of `role`; `python` is the interpreter that dogwatch runs on."""
+    def start(self, launch: Launch) -> Start:
+        """How an agent is started."""
 
     def context(self, tail: bytes) -> float | None:
         """The used share of the context, from the end of the client's transcript; None where it does not say."""
@@ -48,10 +70,11 @@ class Harness(Protocol):
 
 def harness(name: str) -> Harness:
     """The harness of that name."""
+    from dogwatch.harness.claude import Claude
     from dogwatch.harness.command import Command
     from dogwatch.harness.scripted import Scripted
 
-    known: dict[str, Harness] = {one.name: one for one in (Command(), Scripted())}
+    known: dict[str, Harness] = {one.name: one for one in (Claude(), Command(), Scripted())}
     if name not in known:
         raise UsageError(f"there is no harness {name!r}", hint=f"known are {', '.join(sorted(known))}")
     return known[name]

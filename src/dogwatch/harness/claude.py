@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import glob
+import json
+import os
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
-from dogwatch.harness import Screen, State
+from dogwatch.harness import Launch, Screen, Start, State
 
+OWN_COMMANDS = ("Bash(dogwatch:*)",)
+"""What every agent may run unasked: its way to the captain."""
+_CONTEXT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 # A rule may carry the session's name near its end.
 _RULE = re.compile(r"─{8,}(?: .* ─+)?$")
 _PROMPT = re.compile(r"[❯>](?:\s|$)")
@@ -25,11 +32,86 @@ _SHELL = re.compile(r"(?![─❯●>])\S[^─❯●]*[$#%] ?─*$")
 _RESUME = re.compile(r"claude --resume \S+$")
 
 
+EVENTS = (
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionRequest",
+    "Notification",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+)
+"""The events that tell something; each becomes a line of the spool."""
+GATING = ("PreToolUse",)
+"""The events whose hook may deny a tool: where it cannot run at all, the tool must not run either."""
+HOOK_S = 30
+"""The client's own time limit for a hook, after which it goes on without its answer."""
+WINDOW_TOKENS = 200_000
+"""How much the client keeps in mind before it compacts."""
+
+
 class Claude:
     """Claude Code."""
 
     name = "claude"
     programs = ("claude", "@anthropic-ai/claude-code")
+    enter_delay_s = 0.3
+    hooks = True
+
+    def start(self, launch: Launch) -> Start:
+        """The client with hooks and rules of its own, by flag: no file of the user's is touched."""
+        role = launch.role
+        settings = f"{launch.folder}/settings.json"
+        mode = "--resume" if self.has_conversation(launch) else "--session-id"
+        return Start(
+            command=(*(role.command or ("claude",)), "--settings", settings, mode, launch.conversation),
+            environment={"DISABLE_AUTOUPDATER": "1"},
+            files={settings: json.dumps(self.settings(launch), indent=1)},
+        )
+
+    def settings(self, launch: Launch) -> dict[str, Any]:
+        """What the client is told by `--settings`: a hook for each event, and the role's permissions."""
+        run = f"{shlex.quote(launch.python)} -I -S {shlex.quote(launch.hook)}"
+        hooks = {}
+        for event in EVENTS:
+            command = f"{run} {event} || exit 2" if event in GATING else f"{run} {event}"
+            hooks[event] = [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_S}]}]
+        rules = launch.role.permissions
+        denied = [rule.removeprefix("deny:").strip() for rule in rules if rule.startswith("deny:")]
+        allowed = [rule for rule in rules if not rule.startswith("deny:")]
+        permissions: dict[str, Any] = {"allow": [*OWN_COMMANDS, *allowed], "deny": denied}
+        if rules:
+            # Rules decide only in this mode; without any, the mode is the user's own.
+            permissions["defaultMode"] = "default"
+        return {"hooks": hooks, "permissions": permissions}
+
+    def has_conversation(self, launch: Launch) -> bool:
+        """Whether the client has kept this conversation, so that it can go on with it."""
+        variables = {**os.environ, **launch.role.environment}
+        home = variables.get("CLAUDE_CONFIG_DIR") or os.path.join(variables.get("HOME", ""), ".claude")
+        return bool(glob.glob(f"{glob.escape(home)}/projects/*/{launch.conversation}.jsonl"))
+
+    def context(self, tail: bytes) -> float | None:
+        """From the last answer of the model that counts its tokens; after a compaction nothing is known for a while."""
+        for line in reversed(tail.splitlines()):
+            if b'"compact_boundary"' in line:
+                return None
+            if b'"usage"' not in line or b'"isSidechain":true' in line:
+                continue
+            try:
+                usage = json.loads(line)["message"]["usage"]
+                tokens = sum(usage.get(name) or 0 for name in _CONTEXT_TOKENS)
+            except (ValueError, LookupError, TypeError, AttributeError):
+                continue
+            return float(tokens / WINDOW_TOKENS)
+        return None
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """Only the box of the composer, or of a dialog, and the status line above it count: the rest is history."""

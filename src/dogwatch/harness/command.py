@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dogwatch.errors import UsageError
-from dogwatch.harness import Screen
-from dogwatch.model.plan import Role
+from dogwatch.harness import Launch, Screen, Start
 
 
 class Command:
@@ -16,11 +15,12 @@ class Command:
     enter_delay_s = 0.2
     hooks = False
 
-    def command(self, role: Role, *, python: str) -> tuple[str, ...]:
+    def start(self, launch: Launch) -> Start:
         """The role's own command."""
+        role = launch.role
         if not role.command:
             raise UsageError(f"the role {role.name} has no command", hint="give it `command: [program, argument, ...]`")
-        return role.command
+        return Start(command=role.command)
 
     def context(self, tail: bytes) -> float | None:
         """Never known."""

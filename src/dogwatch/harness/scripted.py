@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from dogwatch.errors import UsageError
-from dogwatch.harness import Screen, State
-from dogwatch.model.plan import Role
+from dogwatch.harness import Launch, Screen, Start, State
 
 # Transcript and composer lines never begin with this character, so a rule is always the client's own.
 _RULE = re.compile(r"─{20,}$")
@@ -30,11 +29,12 @@ class Scripted:
     enter_delay_s = 0.2
     hooks = True
 
-    def command(self, role: Role, *, python: str) -> tuple[str, ...]:
+    def start(self, launch: Launch) -> Start:
         """The scripted agent with the role's scenario."""
+        role = launch.role
         if not role.script:
             raise UsageError(f"the role {role.name} has no script", hint="give it `script: FILE`, a scenario")
-        return (python, "-m", "dogwatch.testing.agent", "--scenario", role.script)
+        return Start(command=(launch.python, "-m", "dogwatch.testing.agent", "--scenario", role.script))
 
     def context(self, tail: bytes) -> float | None:
         """From the last line that counts tokens."""

@@ -80,6 +80,8 @@ class AgentRecord:
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
     last_task_update: Moment | None = None
+    conversation: int = 1
+    """The incarnation that began the conversation which the current one goes on with."""
     replaces: str = ""
     successor: str = ""
 

@@ -90,7 +90,7 @@ def _tool_ended(turn: Turn, line: SpoolLine) -> Turn:
 def _asked(turn: Turn, line: SpoolLine) -> Turn:
     payload = line.payload()
     if line.event == "Notification":
-        if payload.get("notification_type") != "permission_prompt":
+        if payload.get("notification_type") not in ("permission_prompt", "agent_needs_input"):
             return turn
         # The request before it says what it is about.
         text = turn.dialog or _text(payload.get("message"))

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from dogwatch.model.plan import SQLITE
 from dogwatch.spec.problem import did_you_mean
-from dogwatch.spec.schema import AGENTS_MAX
+from dogwatch.spec.schema import AGENTS_MAX, HARNESSES
 from dogwatch.spec.source import Source
 from dogwatch.spec.survey import DispatchEntry, RoleEntry, Spot, Survey
 from dogwatch.spec.targets import is_target
@@ -78,13 +78,14 @@ def _environment(source: Source, role: RoleEntry) -> None:
 def _harness(source: Source, role: RoleEntry) -> None:
     needs = {"scripted": "script", "command": "command"}
     harness = role.body.get("harness")
-    if not isinstance(harness, str) or harness not in needs:
+    if not isinstance(harness, str) or harness not in HARNESSES:
         return
     for other, key in needs.items():
         if other == harness and not role.body.get(key):
             message = f"a role with the harness {harness!r} needs {key!r}"
             source.report(role.place, message, f"add `{key}: ...` to the role {role.name!r}")
-        if other != harness and role.body.get(key):
+        # A real client may be started by another command than its own name.
+        if other != harness and role.body.get(key) and (harness in needs or key != "command"):
             message = f"{key!r} has no meaning with the harness {harness!r}"
             source.report((*role.place, key), message, f"remove it, or say `harness: {other}`", at_key=True)
 

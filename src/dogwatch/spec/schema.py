@@ -6,7 +6,7 @@ What needs more than one key to decide (who may review, which names exist) is in
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
 
@@ -71,6 +71,10 @@ class Output(Part):
         return {"path": value} if isinstance(value, str) else value
 
 
+HarnessName = Literal["scripted", "command", "claude"]
+HARNESSES: tuple[str, ...] = get_args(HarnessName)
+
+
 class ByteCheck(Part):
     """What must be true of a file's bytes. All conditions that are given must hold."""
 
@@ -89,9 +93,9 @@ class ByteCheck(Part):
 class Role(Part):
     """A kind of agent: how it is started and what it may do."""
 
-    harness: Literal["scripted", "command"] = Field(
-        description="How the agent is driven: `scripted` plays a scenario file and needs no model, `command` starts"
-        " any program."
+    harness: HarnessName = Field(
+        description="How the agent is driven: `claude` is Claude Code, with its own login and configuration; `scripted`"
+        " plays a scenario file and needs no model; `command` starts any program."
     )
     script: FilePath | None = Field(
         None, description="For `scripted`: the scenario file, relative to the pipeline file. It must exist."
@@ -99,7 +103,8 @@ class Role(Part):
     command: list[Required] = Field(
         [],
         max_length=1000,
-        description="For `command`: the program and its arguments. `${here}` is the pipeline file's folder.",
+        description="For `command`: the program and its arguments; for a real client the program to start instead of"
+        " the one of its name on the PATH, with more arguments of its own. `${here}` is the pipeline file's folder.",
     )
     prompt: Text = Field("", description="Who its holders are and how they work; stands before each task.")
     capabilities: list[Name] = Field(

@@ -57,6 +57,10 @@ class Home:
     def spool(self, run: str, agent: str) -> str:
         return f"{self.run(run)}/spool/{agent}.spool"
 
+    def agent(self, run: str, agent: str) -> str:
+        """What the agent's client needs."""
+        return f"{self.run(run)}/agents/{agent}"
+
     def gate(self, run: str, phase: int, gate: str, attempt: int) -> str:
         return f"{self.run(run)}/gates/{phase}-{gate}-{attempt}"
 

@@ -15,12 +15,10 @@ UNIT = 1.5
 WATCH_UNITS_MAX = 8
 NAMES = (
     "prompt-flashes-between-tools",
-    "stops-twice",
     "falls-silent-after-work",
     "report-is-lost",
     "permission-below-an-old-error",
     "killed-over-a-living-tool",
-    "segmentation-fault",
     "session-killed-at-work",
 )
 

@@ -8,7 +8,7 @@ from bench.accuracy_form import Case, variations
 from bench.accuracy_verdict import judge_trace
 from bench.accuracy_virtual import SEED, watched
 
-EACH = 4
+EACH = 2
 DEVELOPMENT = [case for case in CASES if not case.final]
 
 

@@ -270,7 +270,9 @@ PIECES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.samp
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(
     user=PIECES,
     host=st.sampled_from(["", "127.0.0.1", "[::1]", "[::1", "%2Fnowhere", "127.0.0.1,127.0.0.1", "@", "\udc80"]),

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from dogwatch.crew.door import CONNECTIONS_MAX, REQUEST_BYTES_MAX, UnixDoor
 
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 
 class Porch:

@@ -76,7 +76,9 @@ def test_a_huge_payload_is_cut_and_its_true_size_is_told(tmp_path: Path) -> None
     assert line.payload() == {}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(payload=st.binary(max_size=300), event=st.from_regex(r"\A[A-Za-z]{1,64}\Z"), incarnation=st.integers(0, 10**9))
 def test_what_the_hook_writes_is_what_the_reader_parses(
     tmp_path: Path, payload: bytes, event: str, incarnation: int

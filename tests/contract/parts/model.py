@@ -69,7 +69,11 @@ class ModelContract:
     @settings(
         max_examples=40,
         deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
     )
     @given(operations=st.lists(OPERATIONS, max_size=25))
     def test_any_sequence_of_operations_does_what_the_model_does(

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("For operators", "look at an agent's terminal, or a crew member's live log"),
     "kill": ("For operators", "end a run, or one incarnation of an agent"),
     "spec": ("For operators", "check, explain or describe a pipeline file"),
+    "guard": ("For operators", "say whether an agent may run a command, and why not"),
     "ledger": ("For operators", "look at the ledger, check it, move it, copy it, archive old events"),
     "notify": ("For operators", "send a test notification"),
     "doctor": ("For operators", "check this machine, with a fix for each finding"),

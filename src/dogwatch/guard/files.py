@@ -1,0 +1,95 @@
+"""The files that a command writes before it runs them: a path, and every content it was given."""
+
+from dogwatch.guard.holes import DOGWATCH, HOME, WILD, could_be, known
+from dogwatch.guard.lookahead import SIMPLER
+from dogwatch.guard.verdict import Denied
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILES_MAX = 400
+_CONTENTS_MAX = 6
+
+
+class Files:
+    """What was written, by this command and by earlier ones of the same turn."""
+
+    def __init__(self, earlier: "Mapping[str, str]") -> None:
+        self.earlier = earlier
+        self.written: dict[str, list[str]] = {}
+        self.programs: dict[str, str] = {}
+        """Paths that were made to be a copy of, or a link to, a program."""
+        self.ran: list[tuple[str, str]] = []
+        """Scripts that were started before they were written: path and interpreter."""
+        self._made = 0
+
+    def write(self, path: str, contents: tuple[str, ...], appends: bool) -> None:
+        """Keeps what was there before too: which of several writers comes last is not always known."""
+        before = self.written.get(path, [])
+        if appends and before:
+            contents = tuple(old + new for old in before[-3:] for new in contents)
+        kept = list(dict.fromkeys((*before, *contents)))
+        if len(self.written) >= _FILES_MAX:
+            raise Denied("too-complex", "the command writes too many files to be followed", SIMPLER)
+        self.written[path] = kept if len(kept) <= _CONTENTS_MAX else [WILD, *kept[1 - _CONTENTS_MAX :]]
+
+    def read(self, path: str) -> tuple[str, ...]:
+        """Every content that the file at `path` may have got; nothing where it was not written."""
+        found = [text for key, texts in self.written.items() if same(key, path) for text in texts]
+        if not found:
+            found = [text for key, text in self.earlier.items() if same(normal(key), path) and not _vague(path)]
+        return tuple(dict.fromkeys(found))
+
+    def program(self, path: str) -> str:
+        """The program that the path was made to be, "" where it was not."""
+        return next((name for key, name in self.programs.items() if same(key, path)), "")
+
+    def pipe(self) -> str:
+        """A new path for what `<(…)` writes."""
+        self._made += 1
+        return f"/dev/fd/pipe{self._made}"
+
+    def latest(self) -> dict[str, str]:
+        """The last content of each file, where it is known."""
+        return {path: texts[-1] for path, texts in self.written.items() if known(path) and known(texts[-1])}
+
+
+def _vague(path: str) -> bool:
+    return not known(path.rpartition("/")[2])
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two paths may be the same file; a relative one may lie in any folder."""
+    if one == other:
+        return True
+    if not known(one) or not known(other):
+        return could_be(one, other) if known(other) else could_be(other, one) if known(one) else _alike(one, other)
+    if one.startswith("/") and other.startswith("/"):
+        return False
+    return one.endswith("/" + other) or other.endswith("/" + one)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Of two paths that are known in part: whether their last names may be the same."""
+    first, second = one.rpartition("/")[2], other.rpartition("/")[2]
+    return could_be(first, second) if known(second) else could_be(second, first) if known(first) else True
+
+
+def normal(path: str, cwd: str = "") -> str:
+    """The path without `.` and `..`, from `cwd` on where it is relative."""
+    if path == "~" or path.startswith("~/"):
+        path = HOME + path[1:]
+    absolute = path[:1] in ("/", HOME, DOGWATCH)
+    whole = path if absolute or not cwd else f"{cwd}/{path}"
+    kept: list[str] = []
+    for name in whole.split("/"):
+        if name == ".." and kept and kept[-1] != ".." and known(kept[-1]) and kept[-1]:
+            kept.pop()
+        elif name == ".." and kept == [""]:
+            continue
+        elif name not in ("", ".") or not kept:
+            kept.append("" if name == "." else name)
+    if len(kept) > 1 and kept[0] == "" and not whole.startswith("/"):
+        kept = kept[1:]
+    return "/".join(kept) or ("/" if whole.startswith("/") else ".")

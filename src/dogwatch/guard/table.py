@@ -1,0 +1,35 @@
+"""All rules in one table: the program's name, and the function that judges it."""
+
+from dogwatch.guard import (
+    builds,
+    filters,
+    interpreters,
+    machine,
+    many,
+    paths,
+    printing,
+    processes,
+    sessions,
+    shell_builtins,
+    versions,
+    wrappers,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dogwatch.guard.programs import Rule
+
+RULES: "dict[str, Rule]" = {
+    **filters.RULES,
+    **printing.RULES,
+    **wrappers.RULES,
+    **many.RULES,
+    **interpreters.RULES,
+    **builds.RULES,
+    **versions.RULES,
+    **paths.RULES,
+    **machine.RULES,
+    **shell_builtins.RULES,
+    **sessions.RULES,
+    **processes.RULES,
+}

@@ -1,0 +1,86 @@
+"""What the guard is asked with and what it answers."""
+
+TYPE_CHECKING = False  # `typing` takes longer to import than most commands take to judge
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+COMMAND_CHARS_MAX = 131_072
+"""A longer command is refused: no program could be given it as one argument anyway."""
+STEPS_MAX = 60_000
+DEPTH_MAX = 36
+"""How deep brackets may be nested in the text."""
+WALK_DEPTH_MAX = 72
+"""How deep commands may be nested in one another while they are followed."""
+VALUE_CHARS_MAX = 65_536
+
+
+class Verdict:
+    """Allowed or not; if not, by which rule, why, and what to do instead. `wrote`: what it leaves in files."""
+
+    __slots__ = ("allowed", "hint", "reason", "rule", "wrote")
+
+    def __init__(
+        self, allowed: bool, rule: str = "", reason: str = "", hint: str = "", wrote: "Mapping[str, str] | None" = None
+    ) -> None:
+        self.allowed = allowed
+        self.rule = rule
+        self.reason = reason
+        self.hint = hint
+        self.wrote = wrote or {}
+
+    def __repr__(self) -> str:
+        return "Verdict(allowed)" if self.allowed else f"Verdict(denied by {self.rule}: {self.reason})"
+
+
+class Caller:
+    """Who wants to run the command, and what is known of it."""
+
+    __slots__ = ("cwd", "env", "files", "home", "namespace", "own_pids", "protected", "spawned")
+
+    def __init__(
+        self,
+        *,
+        namespace: bool = False,
+        own_pids: "Collection[int] | Callable[[], Collection[int]]" = (),
+        spawned: "Collection[str]" = (),
+        files: "Mapping[str, str] | None" = None,
+        home: str = "",
+        protected: "Collection[str]" = (),
+        cwd: str = "",
+        env: "Mapping[str, str] | None" = None,
+    ) -> None:
+        """
+        namespace  foreign processes are hidden from it: what cannot be resolved may pass
+        own_pids   the living processes with its incarnation's mark; a callable is asked only when a kill is judged
+        spawned    the tmux sessions that the registry says it has started
+        files      what was written earlier in the same turn, by path; asked with `get` only
+        home       DOGWATCH_HOME
+        protected  further paths that must stay as they are: settings, sockets
+        cwd, env   where the command starts, and with which variables, as far as that is known
+        """
+        self.namespace = namespace
+        self.own_pids = own_pids
+        self.spawned = spawned
+        self.files = files or {}
+        self.home = home
+        self.protected = protected
+        self.cwd = cwd
+        self.env = env or {}
+
+    def owns(self, pid: int) -> bool:
+        pids = self.own_pids() if callable(self.own_pids) else self.own_pids
+        return pid in pids
+
+
+class Denied(Exception):  # noqa: N818 - it is an answer, not an error
+    """The command is not allowed."""
+
+    def __init__(self, rule: str, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.rule = rule
+        self.reason = reason
+        self.hint = hint
+
+
+class ParseError(Exception):
+    """The text is no bash that the guard can read."""

@@ -11,8 +11,8 @@ test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(ARGS)
 
-test-realcli:  ## the harness contract on real agent CLIs from npm, against the scripted model (needs npm)
-	@scripts/setup dev
+test-realcli:  ## the harness contract on real agent CLIs from npm, against the scripted model
+	@scripts/setup realcli
 	@.venv/bin/python -m pytest -n 2 tests/realcli $(ARGS)
 
 lint:  ## ruff, mypy --strict, the layer contract

@@ -17,6 +17,7 @@ from dogwatch.crew.captain import Captain
 from dogwatch.crew.dispatcher import Dispatcher
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import join
+from dogwatch.crew.tallies import AgentTally
 from dogwatch.crew.watchdog import Watchdog
 from dogwatch.ledger.api import START, Event, Lease, Store
 from dogwatch.ledger.records import load_run
@@ -172,6 +173,7 @@ class Machine:
         self.hands = VirtualHands(self)
         self.cleared: list[str] = []
         self.notices: list[dict[str, str]] = []
+        self.tallies: dict[str, AgentTally] = {}
         self.failures: list[str] = []
         self.pulses: dict[tuple[str, str], float] = {}
         self._last_pid = 100
@@ -323,6 +325,9 @@ class VirtualEyes:
     def life(self, process: ProcessId) -> str:
         return "alive" if process in self._machine.alive else "dead"
 
+    def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
+        return {name: self._machine.tallies[name] for name in agents if name in self._machine.tallies}
+
     def memory_left(self) -> float | None:
         return 0.5
 
@@ -380,12 +385,23 @@ class VirtualHands:
         self._machine.agents[agent.agent].composer += text
         return True
 
+    def put_in_box(self, agent: AgentRecord, message: MessageRecord, text: str) -> None:
+        raise AssertionError("no agent here has a post box")
+
+    def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
+        raise AssertionError("no agent here has a post box")
+
     def press_enter(self, agent: AgentRecord) -> bool:
         self._machine.agents[agent.agent].submit()
         return True
 
     def interrupt(self, agent: AgentRecord) -> bool:
         self._machine.agents[agent.agent].stop()
+        return True
+
+    def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:
+        one = self._machine.agents[agent.agent]
+        one.turn = replace(one.turn, state="idle", stops=0, ended=ended)
         return True
 
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:

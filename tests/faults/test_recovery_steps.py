@@ -71,6 +71,9 @@ class Eyes:
     def watch_also(self, process: ProcessId) -> None:
         pass
 
+    def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
+        return {}
+
     def memory_left(self) -> float | None:
         return None
 
@@ -105,6 +108,12 @@ class Hands:
 
     def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool:
         return True
+
+    def put_in_box(self, agent: AgentRecord, message: MessageRecord, text: str) -> None:
+        raise AssertionError("no agent here has a post box")
+
+    def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
+        raise AssertionError("no agent here has a post box")
 
     def press_enter(self, agent: AgentRecord) -> bool:
         return True

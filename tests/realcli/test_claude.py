@@ -64,7 +64,9 @@ def test_it_takes_its_task_runs_tools_and_reports(lab: Lab) -> None:
         run = lab.launch(scripted)
         lab.deliver(run)
     assert not lab.fleet.events("alert_raised")
-    assert [event.body["tries"] for event in lab.fleet.events("message_delivered", "writer")] == [1]
+    told = [event.body for event in lab.fleet.events("message_delivered", "writer")]
+    assert [(body["kind"], body["tries"]) for body in told] == [("canary", 1), ("dispatch", 1)]
+    assert [event.body for event in lab.fleet.events("guard_proven", "writer")] == [{"incarnation": 1}]
 
 
 def test_it_is_nudged_when_it_stops_over_its_task(lab: Lab) -> None:

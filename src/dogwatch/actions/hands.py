@@ -6,11 +6,13 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
-from dogwatch.actions import deliver, gate, kill, notify
-from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_entry_point
+from dogwatch.actions import deliver, gate, kill, notify, postbox
+from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_programs
+from dogwatch.actions.turn_end import end_turn
 from dogwatch.model.plan import Gate, Notify, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
+from dogwatch.model.sight import Turn
 from dogwatch.world.home import Home
 
 
@@ -23,10 +25,11 @@ class MachineHands:
 
     def prepare(self, run: RunRecord) -> None:
         """Makes the run's folders and the agents' entry point."""
-        for folder in (f"{self.home.run(run.run)}/spool", f"{self.home.run(run.run)}/gates"):
+        folders = (self.home.sockets, *(f"{self.home.run(run.run)}/{name}" for name in ("spool", "gates")))
+        for folder in folders:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         os.makedirs(run.output, exist_ok=True)
-        write_entry_point(self.home)
+        write_programs(self.home)
 
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
         return spawn(self.home, self.boot, run, plan, agent)
@@ -38,6 +41,12 @@ class MachineHands:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.paste(self.home.tmux(agent.run), agent.pane, agent.process, message.id, text)
 
+    def put_in_box(self, agent: AgentRecord, message: MessageRecord, text: str) -> None:
+        postbox.put(self.home.post(agent.run, agent.agent), message, text)
+
+    def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
+        return postbox.take_back(self.home.post(agent.run, agent.agent), message)
+
     def press_enter(self, agent: AgentRecord) -> bool:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.press_enter(self.home.tmux(agent.run), agent.pane, agent.process)
@@ -45,6 +54,9 @@ class MachineHands:
     def interrupt(self, agent: AgentRecord) -> bool:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.interrupt(self.home.tmux(agent.run), agent.pane, agent.process)
+
+    def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:
+        return end_turn(self.home, agent, turn, ended)
 
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:
         return gate.start(self.home, self.boot, run, phase, plan, attempt)

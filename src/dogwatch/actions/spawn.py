@@ -12,10 +12,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dogwatch.actions import postbox, sandbox
 from dogwatch.actions.kill import end_marked, end_session, exact
+from dogwatch.actions.registry import register
 from dogwatch.errors import DogwatchError, RefusedError
+from dogwatch.guard.wrapper import NAMES
 from dogwatch.harness import Launch, harness
-from dogwatch.model.plan import Plan
+from dogwatch.model.plan import Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.world import tmux
@@ -51,6 +54,7 @@ class Spawned:
     pane: str
     server: ProcessId | None
     adopted: bool
+    sandboxed: bool = False
 
 
 def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
@@ -65,7 +69,7 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
     if present is not None and present > agent.incarnation:
         raise RefusedError(f"{agent.session} is held by incarnation {present} already, {agent.incarnation} is refused")
     if present == agent.incarnation:
-        return _found(socket, boot, agent, adopted=True)
+        return _found(home, socket, boot, agent, adopted=True)
     if present is not None:
         end_session(socket, agent.session)
     # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
@@ -73,12 +77,27 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
     folder = home.agent(run.run, agent.agent)
     conversation = str(uuid.uuid5(_CONVERSATIONS, f"{home.path}\n{run.run}\n{agent.agent}\n{agent.conversation}"))
     launch = Launch(role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation)
+    postbox.empty(home.post(run.run, agent.agent))
     start = harness(role.harness).start(launch)
     for path, text in start.files.items():
         _write(path, text)
     environment = {**start.environment, **role.environment, **agent_environment(home, run, agent)}
-    _start(socket, run, agent, environment, start.command)
-    return _found(socket, boot, agent, adopted=False)
+    command = start.command
+    if is_sandboxed(role):
+        command = sandbox.wrapped(home, run.run, agent.agent, command)
+    _start(socket, run, agent, environment, command)
+    return _found(home, socket, boot, agent, adopted=False)
+
+
+def is_sandboxed(role: Role) -> bool:
+    """Whether agents of this role live in a namespace of their own; RefusedError where they must and cannot."""
+    wanted = role.sandbox or harness(role.harness).sandbox
+    if wanted == "strict" and (obstacle := sandbox.obstacle()):
+        raise RefusedError(
+            f"the role {role.name} asks for a sandbox, and there is none: {obstacle}",
+            hint="apt-get install bubblewrap; or sandbox: auto",
+        )
+    return wanted != "off" and not sandbox.obstacle()
 
 
 def dismiss(home: Home, boot: str, agent: AgentRecord) -> None:
@@ -99,13 +118,19 @@ def agent_environment(home: Home, run: RunRecord, agent: AgentRecord) -> dict[st
         "DOGWATCH_OUTPUT": run.output,
         "DOGWATCH_DOOR": home.door(run.run),
         "DOGWATCH_SPOOL": home.spool(run.run, agent.agent),
+        "DOGWATCH_POST": home.post(run.run, agent.agent),
         "PATH": f"{home.bin}:{os.environ.get('PATH', os.defpath)}",
     }
 
 
-def write_entry_point(home: Home) -> None:
-    """Puts a `dogwatch` first on every agent's PATH, whichever way this one was installed."""
+def write_programs(home: Home) -> None:
+    """Puts a `dogwatch` first on every agent's PATH, whichever way this one was installed, and before the programs that
+    end others a look at what they are asked to do."""
     _write(f"{home.bin}/dogwatch", f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n', mode=0o700)
+    wrapper = os.path.join(os.path.dirname(HOOK), "wrapper.py")
+    for name in NAMES:
+        text = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{wrapper}" "{home.bin}" {name} "$@"\n'
+        _write(f"{home.bin}/{name}", text, mode=0o700)
 
 
 def _write(path: str, text: str, mode: int = 0o600) -> None:
@@ -148,7 +173,7 @@ def _start(
         )
 
 
-def _found(socket: str, boot: str, agent: AgentRecord, *, adopted: bool) -> Spawned:
+def _found(home: Home, socket: str, boot: str, agent: AgentRecord, *, adopted: bool) -> Spawned:
     pane = next((pane for pane in tmux.panes(socket) if pane.session == agent.session), None)
     if pane is None:
         raise SpawnFailedError(
@@ -156,4 +181,5 @@ def _found(socket: str, boot: str, agent: AgentRecord, *, adopted: bool) -> Spaw
         )
     # A process that is dead already has no start time any more; zero matches no process, so it counts as dead.
     process = identify(pane.pid, boot) or ProcessId(boot, pane.pid, 0)
-    return Spawned(process, pane.id, identify(pane.server, boot), adopted)
+    register(home, agent, process)
+    return Spawned(process, pane.id, identify(pane.server, boot), adopted, sandbox.holds(process.pid))

@@ -13,8 +13,8 @@ from dogwatch.errors import DogwatchError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.migrations import APPLICATION_ID, VERSION
-from dogwatch.ledger.records import load
-from dogwatch.model.records import CrewRecord
+from dogwatch.ledger.records import load, load_all
+from dogwatch.model.records import AgentRecord, CrewRecord
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home, find_home
 from dogwatch.world.processes import life
@@ -111,7 +111,7 @@ def _ledger(home: Home) -> Iterator[Finding]:
 
 def _ledger_on_server(home: Home) -> Iterator[Finding]:
     with closing(open_store(home.ledger, SystemClock())) as ledger:
-        state = _crew(ledger)
+        state, agents = _crew(ledger), _rings(ledger)
         measures, complaints = ledger.measures(), ledger.integrity()
     text = f"version {VERSION}, {measures['engine']}, {size(int(measures['bytes']))}"
     if measures["pooled"] == "yes":
@@ -125,6 +125,26 @@ def _ledger_on_server(home: Home) -> Iterator[Finding]:
     else:
         yield Finding("ledger", "ok", text)
     yield _dispatcher(*state)
+    yield from agents
+
+
+def _rings(ledger: Store) -> list[Finding]:
+    """Which of the guard's rings hold for each living agent."""
+    now = SystemClock().now()
+    records = ledger.read(
+        lambda r: [agent for one in r.scan("active/") for agent in load_all(r, AgentRecord, f"agent/{one.key[7:]}/")]
+    )
+    found = []
+    for agent in records:
+        if agent.process is None or life(agent.process, now.boot) != "alive":
+            continue
+        text = f"{agent.run}/{agent.agent}: {', '.join(agent.rings)}"
+        if len(agent.rings) > 1:
+            found.append(Finding("rings", "ok", text))
+        else:
+            fix = "without a namespace or a hook only accidents are caught: install bubblewrap; sandbox: auto"
+            found.append(Finding("rings", "warning", text, fix))
+    return found
 
 
 def _crew(ledger: Store) -> tuple[CrewRecord | None, int, bool]:
@@ -135,7 +155,7 @@ def _crew(ledger: Store) -> tuple[CrewRecord | None, int, bool]:
 
 def _open_ledger(home: Home) -> Iterator[Finding]:
     with closing(open_store(home.ledger, SystemClock())) as ledger:
-        state = _crew(ledger)
+        state, agents = _crew(ledger), _rings(ledger)
     log_bytes = os.path.getsize(home.ledger + "-wal") if os.path.exists(home.ledger + "-wal") else 0
     text = f"version {VERSION}, {size(os.path.getsize(home.ledger))}, write-ahead log {size(log_bytes)}"
     if not os.access(home.ledger, os.W_OK):
@@ -146,6 +166,7 @@ def _open_ledger(home: Home) -> Iterator[Finding]:
     else:
         yield Finding("ledger", "ok", text)
     yield _dispatcher(*state)
+    yield from agents
 
 
 def _dispatcher(record: CrewRecord | None, active: int, down: bool) -> Finding:

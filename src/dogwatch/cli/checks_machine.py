@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 
+from dogwatch.actions import sandbox
+from dogwatch.actions.spawn import HOOK
 from dogwatch.cli.checks import ANSWER_S, Finding, answer, read_text, size
 
 PYTHON_MIN = (3, 11)
@@ -29,6 +33,7 @@ def machine_findings() -> Iterator[Finding]:
     yield _cgroup()
     yield _user_namespaces()
     yield _bubblewrap()
+    yield _guard()
     yield _pidfd()
     yield from _agent_programs()
 
@@ -118,10 +123,26 @@ def _user_namespaces() -> Finding:
 def _bubblewrap() -> Finding:
     if not shutil.which("bwrap"):
         return Finding("bubblewrap", "warning", "not installed: agents run without a sandbox", "install bubblewrap")
-    code, line = answer(["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "true"])
-    if code == 0:
-        return Finding("bubblewrap", "ok", "works")
-    return Finding("bubblewrap", "warning", f"does not work: {line or f'exit code {code}'}", _USER_NAMESPACES)
+    obstacle = sandbox.obstacle()
+    if not obstacle:
+        return Finding("bubblewrap", "ok", "works: agents can live in a namespace of their own")
+    return Finding("bubblewrap", "warning", f"does not work: {obstacle}", _USER_NAMESPACES)
+
+
+def _guard() -> Finding:
+    """Whether the hook denies what it must and passes what it may, as a client runs it."""
+    with tempfile.TemporaryDirectory(prefix="dogwatch-doctor-") as folder:
+        for command, wanted in (("tmux kill-server", 2), ("ls", 0)):
+            path = f"{folder}/call"
+            call = {"tool_name": "Bash", "tool_input": {"command": command}, "cwd": folder}
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(call, file, separators=(",", ":"))
+            words = [sys.executable, "-I", "-S", HOOK, "PreToolUse", "alone"]
+            code, line = answer(["sh", "-c", f"exec {shlex.join(words)} < {shlex.quote(path)}"])
+            if code != wanted:
+                fault = f"`{command}` gets exit code {code} instead of {wanted}: {line}"
+                return Finding("guard", "problem", fault, "install dogwatch again")
+    return Finding("guard", "ok", "fires: its hook denies tmux kill-server and passes ls")
 
 
 def _pidfd() -> Finding:

@@ -49,8 +49,12 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
-    heading = "AGENT STATE DOING FOR TASK HEALTH MEMORY CONTEXT NAME PID RESTARTS NUDGES CAUSE"
+    heading = "AGENT STATE DOING FOR SOURCE TASK HEALTH GUARD MEMORY CONTEXT NAME PID RESTARTS NUDGES CAUSE"
     yield tuple(heading.split()), _agents(run)
+    yield (
+        ("USAGE", "CALLS", "OF SUB-AGENTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "ERRORS", "DENIED"),
+        [_usage(agent) for agent in run["agents"] if _has_counts(agent)],
+    )
     yield (
         ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
         [
@@ -93,8 +97,10 @@ def _agents(run: Run) -> list[Row]:
             agent["state"],
             _doing(agent["diagnosis"]),
             duration(agent["diagnosis"]["age_s"] if agent["diagnosis"] else agent["age_s"]),
+            (agent["diagnosis"]["source"] or "-") if agent["diagnosis"] else "-",
             agent["task"] or "-",
             agent["health"],
+            " + ".join(agent["rings"]) or "-",
             size(agent["diagnosis"]["rss_bytes"]) if agent["diagnosis"] else "-",
             _share(agent["diagnosis"]["context"]) if agent["diagnosis"] else "-",
             f"{agent['name']} #{agent['incarnation']}",
@@ -105,6 +111,24 @@ def _agents(run: Run) -> list[Row]:
         )
         for agent in run["agents"]
     ]
+
+
+def _has_counts(agent: dict[str, Any]) -> bool:
+    return bool(agent["usage"]["calls"] or agent["errors"] or agent["denied"]["rules"])
+
+
+def _usage(agent: dict[str, Any]) -> Row:
+    used, denied = agent["usage"], agent["denied"]
+    tokens = ("input_tokens", "output_tokens", "cache_creation_tokens", "cache_read_tokens")
+    critical = f" ({denied['critical']} critical)" if denied["critical"] else ""
+    return (
+        agent["agent"],
+        str(used["calls"]),
+        str(used["subagents"]["calls"]),
+        *(str(used[name]) for name in tokens),
+        ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in agent["errors"].items()) or "-",
+        f"{denied['critical'] + denied['warning']}{critical}" if denied["rules"] else "-",
+    )
 
 
 def _share(used: float | None) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 
 from dogwatch.actions.hands import MachineHands
 from dogwatch.actions.kill import end
-from dogwatch.actions.spawn import write_entry_point
+from dogwatch.actions.spawn import write_programs
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.membership import is_silent
 from dogwatch.crew.queues import orders_queue
@@ -31,7 +31,7 @@ STARTING_WAIT_S = 10.0
 
 def bring_up(home: Home, ledger: Store) -> CrewRecord:
     """A living dispatcher, also where the operator had taken everything down."""
-    write_entry_point(home)
+    write_programs(home)
     ledger.run(lambda tx: tx.delete("down"))
     return keep_up(home, ledger)
 

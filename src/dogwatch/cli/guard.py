@@ -84,7 +84,7 @@ def _caller(name: str) -> Caller:
         found = marked(boot_id(), home.path, run, agent)
         return frozenset(process.pid for process, incarnation in found if incarnation == record.incarnation)
 
-    return Caller(own_pids=own_pids, home=home.path, cwd=of_run.project)
+    return Caller(namespace=record.sandboxed, own_pids=own_pids, home=home.path, cwd=of_run.project)
 
 
 def _commands(path: str) -> Iterator[str]:

@@ -72,6 +72,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
         f"{f.agent} {'was found running' if f.body.get('adopted') else 'started'} as {f['name']} #{f['incarnation']}"
     ),
     "agent_spawn_failed": lambda f: f"{f.agent} #{f['incarnation']} could not be started{f.tail('reason')}",
+    "guard_proven": lambda f: f"the guard of {f.agent} fires",
     "agent_restarted": lambda f: f"{f.agent} is started again as #{f['incarnation']}{f.tail('reason')}",
     "agent_quarantined": lambda f: f"{f.agent} is not started again{f.tail('reason')}",
     "agent_probed": lambda f: f"{f.agent} was asked for a sign of life ({_words(f['diagnosis'])})",
@@ -80,6 +81,15 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "agent_unresponsive": lambda f: f"{f.agent} #{f['incarnation']} is unresponsive",
     "agent_recovered": lambda f: f"{f.agent} #{f['incarnation']} is healthy again",
     "agent_interrupted": lambda f: f"{f.agent} was interrupted ({_words(f['diagnosis'])})",
+    "turn_ended": lambda f: f"the turn of {f.agent} was ended ({_words(f['diagnosis'])}): it was {f['how']}",
+    "agent_error": lambda f: f"{f.agent}: {_words(f['type'])}{f.tail('tool', ' in ')}{_times(f)}{f.tail('message')}",
+    "guard_denied": lambda f: (
+        f"{f.agent} was denied ({f['severity']}) by {f['rule']}{_times(f)}: {f['command'] or f['tool'] or 'a call'}"
+    ),
+    "usage_recorded": lambda f: (
+        f"{f'{f.agent} #' + f['incarnation'] if f['incarnation'] else 'the run'} has used {f['calls']} model calls:"
+        f" {f['input_tokens']} tokens in, {f['output_tokens']} out, {f['cache_read_tokens']} from the cache"
+    ),
     "person_called": lambda f: f"a person is needed for {f.agent}: {_words(f['diagnosis'])}{f.tail('advice', '; ')}",
     "provider_held": lambda f: f"the provider of {f['account']} refuses work: nobody is started for a while",
     "action_taken": lambda f: f"{f['action']} for {f.agent}: it was {_words(f['diagnosis'])}",
@@ -128,6 +138,11 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
         f"the {f['member']} made no progress for {f.time('quiet_s')} and was ended (pid {f['pid']})"
     ),
 }
+
+
+def _times(facts: Facts) -> str:
+    """How often in a row, where it was more than once."""
+    return f" ({facts['count']} times)" if facts["count"] not in ("", "1") else ""
 
 
 def _words(text: str) -> str:

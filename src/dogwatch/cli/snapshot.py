@@ -12,9 +12,14 @@
                      "agents":      [{"agent", "role", "state", "incarnation", "name", "session", "pid",
                                       "task", "age_s", "restarts", "nudges", "cause",
                                       "health", "stall_count", "replacement_count", "heartbeat_age_s",
-                                      "task_update_age_s",
-                                      "diagnosis": {"kind", "age_s", "confidence", "evidence", "quiet_s", "tier",
-                                                    "action", "advice", "screen", "waits_for", "rss_bytes",
+                                      "task_update_age_s", "rings": of "namespace", "hook", "wrappers",
+                                      "usage": {"calls", "input_tokens", "output_tokens", "cache_creation_tokens",
+                                                "cache_read_tokens", "subagents": {the same five}, "models": {NAME:
+                                                {the same five}}, "incarnation": {the same five, of it alone}},
+                                      "errors": {TYPE: how often},
+                                      "denied": {"critical", "warning", "rules": {RULE: how often}},
+                                      "diagnosis": {"kind", "age_s", "confidence", "source", "evidence", "quiet_s",
+                                                    "tier", "action", "advice", "screen", "waits_for", "rss_bytes",
                                                     "context"} or null}],
                      "tasks":       [{"task", "phase", "state", "agent", "attempt", "attempts_max", "risk",
                                       "age_s", "expect_s", "rescued", "note"}],
@@ -28,13 +33,18 @@ decoding some thousand of them into records would be most of the time that `dogw
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dogwatch.guard.severity import CRITICAL, WARNING, severity
 from dogwatch.ledger.api import Lease, Reader
+from dogwatch.model.codec import decode
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
+from dogwatch.model.records import rings
+from dogwatch.model.tally import Tally, TallyRecord, figures, total, usage
 from dogwatch.world.processes import life
 
 ENDED_SHOWN_MAX = 20
@@ -139,10 +149,15 @@ def _agents(
     for reviewer, (checkpoint, at) in _asked(reader, run, checkpoints).items():
         owed.setdefault(reviewer, checkpoint)
         changes.setdefault(reviewer, []).append(at)
+    tallies = {d.body["agent"]: d.body for d in reader.scan(f"tally/{run}/")}
     order = {role["name"]: number for number, role in enumerate(plan["roles"])}
     agents = sorted(found.values(), key=lambda a: (order.get(a["role"], len(order)), len(a["agent"]), a["agent"]))
     return [
-        _agent(one, owed.get(one["agent"], ""), changes[one["agent"]], watch.get(one["agent"]), until) for one in agents
+        {
+            **_agent(one, owed.get(one["agent"], ""), changes[one["agent"]], watch.get(one["agent"]), until),
+            **_counts(tallies.get(one["agent"]), str(one["incarnation"])),
+        }
+        for one in agents
     ]
 
 
@@ -169,7 +184,27 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
         "replacement_count": body.get("replacement_count", 0),
         "heartbeat_age_s": _heard(body, seen, until),
         "task_update_age_s": _age(until, body.get("last_task_update")),
+        "rings": list(_rings(body)) if process else [],
         "diagnosis": _diagnosis(seen, until) if seen else None,
+    }
+
+
+def _rings(body: Body) -> tuple[str, ...]:
+    return rings(sandboxed=body.get("sandboxed", False), guarded=body.get("guarded", 0) == body["incarnation"])
+
+
+def _counts(body: Body | None, incarnation: str) -> dict[str, Any]:
+    """What was counted of the agent, over all its incarnations."""
+    record = decode(TallyRecord, body) if body else TallyRecord(run="", agent="")
+    tally = record.sum
+    now = figures(total(record.incarnations.get(incarnation, Tally()).models))
+    levels = Counter({CRITICAL: 0, WARNING: 0})
+    for rule, count in tally.denied.items():
+        levels[severity(rule)] += count
+    return {
+        "usage": {**usage(tally), "incarnation": now},
+        "errors": dict(tally.errors),
+        "denied": {**levels, "rules": dict(tally.denied)},
     }
 
 
@@ -183,8 +218,8 @@ def _heard(body: Body, seen: Body | None, until: Moment) -> float | None:
 
 def _diagnosis(seen: Body, until: Moment) -> dict[str, Any]:
     """What the watchdog makes of the agent."""
-    names = ("kind", "confidence", "quiet_s", "tier", "action", "advice", "screen", "waits_for", "rss_bytes", "context")
-    told = {name: seen.get(name) for name in names}
+    names = "kind confidence source quiet_s tier action advice screen waits_for rss_bytes context"
+    told = {name: seen.get(name) for name in names.split()}
     return {**told, "age_s": _age(until, seen.get("since")), "evidence": list(seen.get("evidence", ()))}
 
 

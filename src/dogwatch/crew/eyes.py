@@ -6,15 +6,18 @@ import contextlib
 import os
 import selectors
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from dogwatch.crew.tallies import BYTES_MAX, AgentTally, TallyReader
 from dogwatch.crew.tracks import Track
 from dogwatch.errors import MissingToolError
-from dogwatch.harness import harness
+from dogwatch.harness import State, harness
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import ByteCheck, Output
+from dogwatch.model.plan import ByteCheck, Output, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import OutputSight, Sight, Turn
+from dogwatch.model.redact import Redactor
+from dogwatch.model.sight import SCREEN, STATE_FILE, OutputSight, Sight, Turn
 from dogwatch.model.view import RunView
 from dogwatch.world import census, files, memory, processes, tmux
 from dogwatch.world.clock import SystemClock
@@ -23,12 +26,21 @@ from dogwatch.world.probe import ProbeFailedError
 from dogwatch.world.spool import SpoolReader
 
 BLIND_S = 2.0
+LINES_MAX = 12
 
 
 class MachineEyes:
     """Looks at the processes, panes, spools and files below one home. What it keeps is only cache."""
 
-    def __init__(self, home: Home, boot: str, selector: selectors.BaseSelector, member: str, run: str) -> None:
+    def __init__(
+        self,
+        home: Home,
+        boot: str,
+        selector: selectors.BaseSelector,
+        member: str,
+        run: str,
+        redactor: Redactor | None = None,
+    ) -> None:
         self.home = home
         self.boot = boot
         self._selector = selector
@@ -38,6 +50,9 @@ class MachineEyes:
         self._watched: dict[ProcessId, int] = {}
         self._spools: dict[str, SpoolReader] = {}
         self._tracks: dict[str, Track] = {}
+        self._redactor = redactor or Redactor()
+        self._told: dict[str, tuple[Sequence[str], tuple[str, ...]]] = {}
+        self._tallies: dict[str, TallyReader] = {}
 
     def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
         records = [view.agents[agent] for agent in agents]
@@ -74,14 +89,21 @@ class MachineEyes:
         role = view.role_of(agent.agent)
         pane = panes.get(agent.pane) if panes is not None else None
         lines = captures.get(pane.id, ()) if pane else ()
-        screen, composer = "unknown", None
+        screen: State = "unknown"
+        composer = None
         if role is not None and lines:
             seen = harness(role.harness).read(lines, pane.title if pane else "")
             screen, composer = seen.state, seen.composer
         process, tree = self._tree(agent, living)
-        turn = self._turn(agent)
+        source = SCREEN
+        if role is not None and tree is not None:
+            candidates = [tree.root.process, *(child.process for child in tree.children)]
+            screen, source = best_state(screen, harness(role.harness).told_state(role, candidates))
+        turn = self._turn(agent, role)
         now = self._clock.now()
         track = self._track(agent, now)
+        if tree is not None and turn.pid:
+            turn = replace(turn, pid=track.client(tree, turn.pid))
         track.note(screen, lines, tree, turn.pid, now.mono)
         task = view.task_of(agent.agent)
         fresh = False
@@ -94,7 +116,6 @@ class MachineEyes:
                 known = {output.path for other in view.tasks.values() for output in other.outputs}
                 since = task.dispatched
                 elsewhere = track.elsewhere(view.run, task.outputs, known, since, turn, now.mono)
-        shown = () if view.run.sensitive else tuple(line.rstrip() for line in lines if line.strip())
         return Sight(
             process=process,
             session="unknown" if panes is None else "gone" if pane is None else "dead" if pane.dead else "alive",
@@ -103,16 +124,25 @@ class MachineEyes:
             turn=turn,
             tree=track.tree,
             screen=screen,
+            source=source,
             screen_since=track.screen_since,
             watched_since=track.watched_since,
             life=track.life,
             composer=composer,
-            lines=shown[-12:],
+            lines=() if view.run.sensitive else self._last_lines(agent.agent, lines),
             outputs=outputs,
             outputs_fresh=fresh,
             elsewhere=elsewhere,
             context=track.context(turn.transcript, harness(role.harness).context) if role is not None else None,
         )
+
+    def _last_lines(self, agent: str, rows: Sequence[str]) -> tuple[str, ...]:
+        """The last rows that say something, without tokens. Most screens are those of the look before."""
+        known = self._told.get(agent)
+        if known is None or known[0] != rows:
+            told = self._redactor.lines([row.rstrip() for row in rows])
+            known = self._told[agent] = (rows, told[-LINES_MAX:])
+        return known[1]
 
     def _tree(self, agent: AgentRecord, living: census.Census | None) -> tuple[processes.Life, census.Tree | None]:
         if agent.process is None or living is None:
@@ -130,12 +160,26 @@ class MachineEyes:
             track = self._tracks[agent.agent] = Track(agent.process, now.mono)
         return track
 
-    def _turn(self, agent: AgentRecord) -> Turn:
+    def _turn(self, agent: AgentRecord, role: Role | None) -> Turn:
         reader = self._spools.get(agent.agent)
         if reader is None or reader.incarnation != agent.incarnation:
-            reader = SpoolReader(self.home.spool(agent.run, agent.agent), agent.incarnation)
+            names = harness(role.harness).failure if role is not None else None
+            path = self.home.spool(agent.run, agent.agent)
+            reader = SpoolReader(path, agent.incarnation, self._redactor, names=names)
             self._spools[agent.agent] = reader
         return reader.turn()
+
+    def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
+        found, left = {}, BYTES_MAX
+        for name in agents:
+            role = view.role_of(name)
+            if role is None:
+                continue
+            if name not in self._tallies:
+                self._tallies[name] = TallyReader(self.home.spool(view.run.run, name), harness(role.harness))
+            found[name], used = self._tallies[name].read(left)
+            left -= used
+        return found
 
     def life(self, process: ProcessId) -> processes.Life:
         return processes.life(process, self.boot)
@@ -192,3 +236,20 @@ class MachineEyes:
         if fd is not None:
             self._selector.unregister(fd)
             os.close(fd)
+
+
+def best_state(screen: State, told: State) -> tuple[State, str]:
+    """What the client is doing, and by which source. Its own state file goes before its screen, which says more only
+    where the two agree: why it waits, or that its idleness is an error's."""
+    if told == "unknown":
+        return screen, SCREEN
+    if told == "shell":
+        # At its prompt, with a command of its own in the background.
+        return (screen, SCREEN) if screen != "unknown" else ("idle", STATE_FILE)
+    refined: dict[State, tuple[State, ...]] = {
+        "idle": ("error",),
+        "busy": ("retry",),
+        "permission": ("dialog",),
+        "dialog": ("permission",),
+    }
+    return (screen, SCREEN) if screen in refined.get(told, ()) else (told, STATE_FILE)

@@ -95,7 +95,11 @@ def put_away(tx: Tx, message: MessageRecord) -> None:
     tx.put(f"past-{message.key}", encode(message))
 
 
+def text_of(message: MessageRecord) -> str:
+    """The message as it is, below its header."""
+    return f"{Header(message.id, message.kind, message.subject)}\n{message.body}"
+
+
 def typed_text(message: MessageRecord) -> str:
     """What is put into the agent's composer. Control characters would be keystrokes there: they are left out."""
-    text = f"{Header(message.id, message.kind, message.subject)}\n{message.body}"
-    return _CONTROL.sub("", text)
+    return _CONTROL.sub("", text_of(message)).rstrip("\n")

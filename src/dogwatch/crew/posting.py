@@ -1,21 +1,25 @@
 """Brings queued messages to the agents, one at a time each: paste, Enter, and the client's own receipt.
 
 How far the typing has come is on the ledger, so that a captain that takes over in between neither types twice nor
-forgets to press Enter. A composer that holds somebody else's text is left alone.
+forgets to press Enter. A composer that holds somebody else's text is left alone. To an agent at work, mail goes with
+its client's hooks, by the post box; so does, with only its header typed, what a composer would not take as it is.
+
+A client whose hooks can guard it gets no work before its guard was seen to fire: the first message of each incarnation
+is a canary, which the hook refuses, so that it never reaches a model.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.crew.helm import Helm, expire, put_away, typed_text
+from dogwatch.crew.helm import Helm, expire, put_away, send, text_of, typed_text
 from dogwatch.crew.succession import restart
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import MessageRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 
@@ -23,22 +27,39 @@ ENTER_AGAIN_S = 2.0
 TRIES_MAX = 3
 AT_THE_PROMPT = ("idle", "error")
 """An error that has ended the turn stands above a prompt that is free."""
+CANARY = "canary"
+REFUSED_S = 0.5
+"""How long a client must do nothing after the canary."""
 PROMPT_S = 10.0
 """How long a prompt must stand there to be believed against the hooks."""
 
 
+MID_TURN = ("mail", "health_check")
+"""What an agent may be told while it works on something else."""
+
+
 def post(helm: Helm, view: RunView) -> bool:
     """Moves every agent's oldest waiting message on; True while any is being typed."""
-    waiting = {
-        agent.agent: queue[0]
-        for agent in view.agents.values()
-        if agent.confirmed is not None and (queue := view.waiting_messages(agent.agent))
-    }
+    waiting = {}
+    for agent in view.agents.values():
+        message = _next(helm, view, agent) if agent.confirmed is not None else None
+        if message is not None:
+            waiting[agent.agent] = message
     if not waiting:
         return False
     sights = helm.world.eyes.look(view, list(waiting), screens=True)
     moving = [_advance(helm, view, message, sights[agent]) for agent, message in waiting.items()]
     return any(moving)
+
+
+def _next(helm: Helm, view: RunView, agent: AgentRecord) -> MessageRecord | None:
+    """The message that is to be moved on: nothing goes before the canary."""
+    queue = view.waiting_messages(agent.agent)
+    role = view.role_of(agent.agent)
+    if role is None or not harness(role.harness).guards or agent.guarded == agent.incarnation:
+        return queue[0] if queue else None
+    known = next((message for message in queue if message.kind == CANARY), None)
+    return known or helm.record(lambda tx: send(tx, agent, CANARY, "guard", "", key="canary"))
 
 
 def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) -> bool:
@@ -47,14 +68,23 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
         return False
     client = harness(role.harness)
     if message.id in sight.turn.receipts:
+        if message.kind == CANARY and not _is_refused(client, message, sight, helm.now):
+            return True
         helm.record(lambda tx: _delivered(tx, message))
         return True
     if not message.step and _is_obsolete(view, message):
         helm.record(lambda tx: expire(tx, message))
         return True
+    if not message.step and _may_type(client, sight, helm.now):
+        return _paste(helm, view, message, client)
     if not message.step:
-        return _may_type(client, sight, helm.now) and _paste(helm, view, message)
+        if client.guards and message.kind in MID_TURN and sight.turn.state == "working":
+            _step(helm, message, "posted")
+            helm.world.hands.put_in_box(view.agents[message.to], message, text_of(message))
+        return False
     age = _age(helm.now, message)
+    if message.step == "posted":
+        return _wait_for_hook(helm, view, message, _may_type(client, sight, helm.now))
     if not client.hooks and message.step != "pasted":
         # A captain was killed in the middle, and nothing tells how far it came: at least once, for plain commands.
         _step(helm, message, "")
@@ -74,6 +104,24 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
         helm.record(lambda tx: _retry(tx, view, message))
     return True
+
+
+def _wait_for_hook(helm: Helm, view: RunView, message: MessageRecord, has_stopped: bool) -> bool:
+    """The message lies in the post box. An agent that has stopped meanwhile is woken by typing; one that has read the
+    message by itself need not be told."""
+    if not has_stopped and message.state == "queued":
+        return False
+    if helm.world.hands.take_from_box(view.agents[message.to], message):
+        _step(helm, message, "")
+    elif _age(helm.now, message) > view.plan.limits.receipt_s:
+        helm.record(lambda tx: _retry(tx, view, message))
+    return True
+
+
+def _is_refused(client: Harness, message: MessageRecord, sight: Sight, now: Moment) -> bool:
+    """Whether the client has obeyed the refusal: its composer is empty, and it does nothing."""
+    quiet_s = now.mono - sight.turn.receipts[message.id]
+    return _may_type(client, sight, now) and quiet_s >= REFUSED_S
 
 
 def _is_obsolete(view: RunView, message: MessageRecord) -> bool:
@@ -114,9 +162,13 @@ def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:
     return sight.composer is not None and (message.id in sight.composer or sight.composer.startswith("[Pasted text"))
 
 
-def _paste(helm: Helm, view: RunView, message: MessageRecord) -> bool:
+def _paste(helm: Helm, view: RunView, message: MessageRecord, client: Harness) -> bool:
     _step(helm, message, "pasting")
-    if helm.world.hands.paste(view.agents[message.to], message, typed_text(message)):
+    text, agent = typed_text(message), view.agents[message.to]
+    if client.guards and ("\t" in text or text != text_of(message).rstrip("\n")):
+        helm.world.hands.put_in_box(agent, message, text_of(message))
+        text = text.partition("\n")[0]
+    if helm.world.hands.paste(agent, message, text):
         _step(helm, message, "pasted")
     return True
 
@@ -142,8 +194,12 @@ def _delivered(tx: Tx, message: MessageRecord) -> None:
         return replace(m, state=state, delivered=tx.now, step="")
 
     record = change(tx, MessageRecord, message.key, deliver)
-    if record.state in MESSAGE.ends:
+    if record.state in MESSAGE.ends or message.kind == CANARY:
         put_away(tx, record)
+    if message.kind == CANARY:
+        key = f"agent/{message.run}/{message.to}"
+        change(tx, AgentRecord, key, lambda a: replace(a, guarded=message.incarnation))
+        tx.append("guard_proven", {"incarnation": message.incarnation}, run=message.run, agent=message.to)
     if message.kind == "dispatch":
         key = f"task/{message.run}/{message.subject}"
         change(tx, TaskRecord, key, lambda t: replace(t, delivered=tx.now) if _holds(t, message) else t)
@@ -159,7 +215,8 @@ def _retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
     """Once more; a client that never confirms what it was told is of no use and gets a new incarnation."""
     if message.tries + 1 >= TRIES_MAX:
         evidence = [f"hooks: no receipt of {message.id} after {message.tries + 1} tries"]
-        restart(tx, view, view.agents[message.to], "undelivered", evidence)
+        reason = "guard_silent" if message.kind == CANARY else "undelivered"
+        restart(tx, view, view.agents[message.to], reason, evidence)
         return
     change(tx, MessageRecord, message.key, lambda m: replace(m, step="", step_at=None, tries=m.tries + 1))
     body = {"message": message.id, "kind": message.kind, "tries": message.tries + 1}

@@ -27,6 +27,7 @@ from dogwatch.model.codec import encode
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK
 from dogwatch.model.plan import Checkpoint
 from dogwatch.model.records import AgentRecord, CheckpointRecord, GateRecord, RunRecord, TaskRecord
+from dogwatch.model.tally import Failure
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.learning import SAMPLES_MAX, expectation
@@ -96,6 +97,7 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
             "session": agent.session,
             "process": encode(spawned.process),
             "adopted": spawned.adopted,
+            "sandboxed": spawned.sandboxed,
         }
         tx.append("agent_spawned", body, f"spawned:{key}:{agent.incarnation}", run=helm.run, agent=agent.agent)
         change(
@@ -107,6 +109,7 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
                 process=spawned.process,
                 pane=spawned.pane,
                 server=spawned.server,
+                sandboxed=spawned.sandboxed,
                 confirmed=tx.now,
                 state=AGENT.step(a.state, "WAITING") if a.state == "CREATED" else a.state,
             ),
@@ -221,6 +224,7 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
 
     def fn(tx: Tx) -> bool:
         if reason:
+            _note_failed(tx, task, reason)
             return return_or_fail(tx, task, reason)
         done = save(tx, replace(task, state=TASK.step(task.state, "accepted"), finished=tx.now, note=""))
         took_s = tx.now.since(done.dispatched) if done.dispatched else 0.0
@@ -232,6 +236,14 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
         return True
 
     return helm.record(fn)
+
+
+def _note_failed(tx: Tx, task: TaskRecord, reason: str) -> None:
+    """The agent's own claim did not stand: that is an error of its."""
+    failure = Failure("validation_failure", "report", reason)
+    body = {"incarnation": task.incarnation, "severity": failure.severity, "count": task.attempt}
+    told = {**body, "type": failure.type, "tool": failure.tool, "message": f"{task.task}: {reason}"}
+    tx.append("agent_error", told, run=task.run, agent=task.agent)
 
 
 def ask_checkpoint(helm: Helm, view: RunView, decision: route.AskCheckpoint) -> bool:

@@ -18,6 +18,7 @@ SEARCH_S = 10.0
 """How long the result of a search for misplaced outputs is used again: it walks through folders."""
 PAUSE_S = 10.0
 """A watchdog looks every two seconds or more often."""
+SANDBOX = "bwrap"
 CORES_S = 0.5
 """Over shorter times the kernel's ticks of cpu time say nothing."""
 
@@ -43,6 +44,15 @@ class Track:
         self._found: tuple[str, ...] = ()
         self._transcript: tuple[int, int] | None = None
         self._context: float | None = None
+        self._clients: dict[int, int] = {}
+
+    def client(self, tree: census.Tree, named: int) -> int:
+        """The pid of the client that its hooks call `named`: in a sandbox they know it by another."""
+        if tree.root.name != SANDBOX:
+            return named
+        if named not in self._clients and (found := census.seen_as(tree, named)):
+            self._clients[named] = found
+        return self._clients.get(named, named)
 
     def note(self, screen: str, lines: Sequence[str], tree: census.Tree | None, client: int, mono: float) -> None:
         """One more look. `client` is the pid that the hooks name: below a launcher, not the agent's own process."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from dogwatch.crew.tallies import AgentTally
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Gate, Notify, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
-from dogwatch.model.sight import Sight
+from dogwatch.model.sight import Sight, Turn
 from dogwatch.model.view import RunView
 
 
@@ -38,6 +39,9 @@ class Eyes(CrewEyes, Protocol):
     def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
         """What is seen of the agents now; with `screens`, what stands on them too."""
 
+    def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
+        """What is counted of the agents: errors, denials, model calls."""
+
     def memory_left(self) -> float | None:
         """The share of the machine's memory that is left; None where no sensor says."""
 
@@ -62,6 +66,8 @@ class SpawnResult(Protocol):
     def server(self) -> ProcessId | None: ...
     @property
     def adopted(self) -> bool: ...
+    @property
+    def sandboxed(self) -> bool: ...
 
 
 class Starter(Protocol):
@@ -83,8 +89,15 @@ class Hands(CrewHands, Protocol):
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> SpawnResult: ...
     def dismiss(self, agent: AgentRecord) -> None: ...
     def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool: ...
+    def put_in_box(self, agent: AgentRecord, message: MessageRecord, text: str) -> None:
+        """Leaves the message for the client's next hook."""
+
+    def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
+        """Whether no hook has taken the message, and none will any more."""
+
     def press_enter(self, agent: AgentRecord) -> bool: ...
     def interrupt(self, agent: AgentRecord) -> bool: ...
+    def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool: ...
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId: ...
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None: ...
     def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str: ...

@@ -3,6 +3,11 @@
 TYPE_CHECKING = False  # `typing` takes longer to import than most commands take to judge
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from typing import Protocol
+
+    class Lookup(Protocol):
+        def get(self, path: str, /) -> str | None: ...
+
 
 COMMAND_CHARS_MAX = 131_072
 """A longer command is refused: no program could be given it as one argument anyway."""
@@ -28,6 +33,10 @@ class Verdict:
         self.hint = hint
         self.wrote = wrote or {}
 
+    def said(self) -> str:
+        """What the agent is told of a denial."""
+        return f"dogwatch: denied by {self.rule}: {self.reason}\nhint: {self.hint}\n"
+
     def __repr__(self) -> str:
         return "Verdict(allowed)" if self.allowed else f"Verdict(denied by {self.rule}: {self.reason})"
 
@@ -43,7 +52,7 @@ class Caller:
         namespace: bool = False,
         own_pids: "Collection[int] | Callable[[], Collection[int]]" = (),
         spawned: "Collection[str]" = (),
-        files: "Mapping[str, str] | None" = None,
+        files: "Mapping[str, str] | Lookup | None" = None,
         home: str = "",
         protected: "Collection[str]" = (),
         cwd: str = "",
@@ -53,7 +62,7 @@ class Caller:
         namespace  foreign processes are hidden from it: what cannot be resolved may pass
         own_pids   the living processes with its incarnation's mark; a callable is asked only when a kill is judged
         spawned    the tmux sessions that the registry says it has started
-        files      what was written earlier in the same turn, by path; asked with `get` only
+        files      what was changed since the agent was started, by absolute path; asked with `get` only
         home       DOGWATCH_HOME
         protected  further paths that must stay as they are: settings, sockets
         cwd, env   where the command starts, and with which variables, as far as that is known

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from dogwatch.errors import UsageError
 from dogwatch.model.plan import Role
+from dogwatch.model.process import ProcessId
+from dogwatch.model.tally import Failure, ModelCall, Refusal
 
 State = Literal["idle", "busy", "permission", "error", "retry", "shell", "starting", "dialog", "unknown"]
 """`permission` asks whether a tool may run; `dialog` is any other question that stands where the prompt should be."""
@@ -58,6 +60,20 @@ class Harness(Protocol):
     def hooks(self) -> bool:
         """Whether the client writes a spool."""
 
+    @property
+    def guards(self) -> bool:
+        """Whether its hooks can keep it from running a tool: then this is proven before it gets work, and messages can
+        go with its hooks."""
+
+    @property
+    def sandbox(self) -> str:
+        """What stands for a role's `sandbox` that is not given: auto or off."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """What its client needs of the operator's environment: names, `PREFIX_*`, or either with ` if NAME` for what it
+        needs only where NAME is set."""
+
     def start(self, launch: Launch) -> Start:
         """How an agent is started."""
 
@@ -66,6 +82,18 @@ class Harness(Protocol):
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """What the screen means; a screen that is not understood is `unknown`."""
+
+    def failure(self, event: str, payload: Mapping[str, Any]) -> Failure | None:
+        """The error that a hook event tells of; None where it tells of none."""
+
+    def transcripts(self, path: str) -> Sequence[str]:
+        """The files that tell of model calls, where `path` is the client's own file of its conversation."""
+
+    def entry(self, line: bytes) -> ModelCall | Refusal | None:
+        """What a line of such a file tells of."""
+
+    def told_state(self, role: Role, processes: Sequence[ProcessId]) -> State:
+        """What the client itself says that it is doing, in a file of its own; `processes` are those of the agent."""
 
 
 def harness(name: str) -> Harness:

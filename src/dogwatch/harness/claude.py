@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import json
-import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from dogwatch.harness import Launch, Screen, Start, State
+from dogwatch.harness.claude_facts import ClaudeFacts, config_folder
 
 OWN_COMMANDS = ("Bash(dogwatch:*)",)
 """What every agent may run unasked: its way to the captain."""
@@ -40,6 +40,7 @@ EVENTS = (
     "PostToolUse",
     "PostToolUseFailure",
     "PermissionRequest",
+    "PermissionDenied",
     "Notification",
     "Stop",
     "StopFailure",
@@ -57,13 +58,35 @@ WINDOW_TOKENS = 200_000
 """How much the client keeps in mind before it compacts."""
 
 
-class Claude:
+class Claude(ClaudeFacts):
     """Claude Code."""
 
     name = "claude"
     programs = ("claude", "@anthropic-ai/claude-code")
     enter_delay_s = 0.3
     hooks = True
+    guards = True
+    sandbox = "auto"
+    variables = (
+        "ANTHROPIC_*",
+        "CLAUDE_*",
+        "DISABLE_*",
+        "ENABLE_*",
+        "BASH_DEFAULT_TIMEOUT_MS",
+        "BASH_MAX_TIMEOUT_MS",
+        "BASH_MAX_OUTPUT_LENGTH",
+        "API_TIMEOUT_MS",
+        "MAX_THINKING_TOKENS",
+        "MAX_MCP_OUTPUT_TOKENS",
+        "MCP_TIMEOUT",
+        "MCP_TOOL_TIMEOUT",
+        "USE_BUILTIN_RIPGREP",
+        "IS_SANDBOX",
+        "AWS_* if CLAUDE_CODE_USE_BEDROCK",
+        "GOOGLE_* if CLAUDE_CODE_USE_VERTEX",
+        "CLOUD_ML_* if CLAUDE_CODE_USE_VERTEX",
+        "VERTEX_* if CLAUDE_CODE_USE_VERTEX",
+    )
 
     def start(self, launch: Launch) -> Start:
         """The client with hooks and rules of its own, by flag: no file of the user's is touched."""
@@ -94,17 +117,16 @@ class Claude:
 
     def has_conversation(self, launch: Launch) -> bool:
         """Whether the client has kept this conversation, so that it can go on with it."""
-        variables = {**os.environ, **launch.role.environment}
-        home = variables.get("CLAUDE_CONFIG_DIR") or os.path.join(variables.get("HOME", ""), ".claude")
-        return bool(glob.glob(f"{glob.escape(home)}/projects/*/{launch.conversation}.jsonl"))
+        folder = config_folder(launch.role)
+        return bool(glob.glob(f"{glob.escape(folder)}/projects/*/{launch.conversation}.jsonl"))
 
     def context(self, tail: bytes) -> float | None:
         """From the last answer of the model that counts its tokens; after a compaction nothing is known for a while."""
         for line in reversed(tail.splitlines()):
             if b'"compact_boundary"' in line:
                 return None
-            if b'"usage"' not in line or b'"isSidechain":true' in line:
-                continue
+            if b'"usage"' not in line or b'"isSidechain":true' in line or b'"<synthetic>"' in line:
+                continue  # a sub-agent's, or words of the client's own such as "API Error", which cost nothing
             try:
                 usage = json.loads(line)["message"]["usage"]
                 tokens = sum(usage.get(name) or 0 for name in _CONTEXT_TOKENS)

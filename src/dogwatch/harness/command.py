@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from dogwatch.errors import UsageError
 from dogwatch.harness import Launch, Screen, Start
+from dogwatch.harness.neutral import Neutral
 
 
-class Command:
+class Command(Neutral):
     """Runs `role.command`. Its screen is not understood and it has no hooks, so nothing is concluded from them."""
 
     name = "command"
     enter_delay_s = 0.2
     hooks = False
+    guards = False
+    sandbox = "auto"
+    variables = ()
 
     def start(self, launch: Launch) -> Start:
         """The role's own command."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dogwatch.errors import UsageError
 from dogwatch.harness import Launch, Screen, Start, State
+from dogwatch.harness.neutral import Neutral
 
 # Transcript and composer lines never begin with this character, so a rule is always the client's own.
 _RULE = re.compile(r"─{20,}$")
@@ -22,12 +23,15 @@ _SHELL = re.compile(r"[^─❯●]*[$#%] ?─*$")
 _DEAD = re.compile(r"Pane is dead")
 
 
-class Scripted:
+class Scripted(Neutral):
     """The client of `dogwatch.testing.agent`."""
 
     name = "scripted"
     enter_delay_s = 0.2
     hooks = True
+    guards = False
+    sandbox = "off"
+    variables = ()
 
     def start(self, launch: Launch) -> Start:
         """The scripted agent with the role's scenario."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check")
+KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check", "canary")
 
 _HEADER = re.compile(r"\[dogwatch:(?P<id>m[0-9a-f-]+) (?P<kind>[a-z_]+) (?P<subject>[^\]\s]+)\]")
 

@@ -50,7 +50,11 @@ class Role:
     prompt: str = ""
     capabilities: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
+    sandbox: str = ""
+    """Whether it lives in a namespace of its own: auto, strict or off; empty for what its harness has by default."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    inherit: tuple[str, ...] = ()
+    """More variables that it gets of the operator's environment: names, or `PREFIX_*`."""
     limits: Mapping[str, float] = field(default_factory=dict)
     count: int = 1
 

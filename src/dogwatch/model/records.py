@@ -51,8 +51,9 @@ class AgentRecord:
 
     `intended` without `process` is a spawn under way; both make the spawn registry's entry. `server` is the tmux
     server that holds it. `alerts` counts the alerts that were settled, `stall` is what the latest was about. `health`
-    is an axis of its own; `probed` is since when the agent owes a sign of life. `replaces` is the agent of the pipeline
-    file whose place this one took, `successor` the one that took this one's.
+    is an axis of its own; `probed` is since when the agent owes a sign of life, `interrupts` when its open turn was
+    interrupted, until that turn has ended. `replaces` is the agent of the pipeline file whose place this one took,
+    `successor` the one that took this one's.
     """
 
     run: str
@@ -75,11 +76,15 @@ class AgentRecord:
     cause: str = ""
     health: str = HEALTH.first
     probed: Moment | None = None
+    interrupts: tuple[Moment, ...] = ()
     stalled: Moment | None = None
     stall_count: int = 0
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
     last_task_update: Moment | None = None
+    guarded: int = 0
+    """The incarnation whose guard was seen to fire."""
+    sandboxed: bool = False
     conversation: int = 1
     """The incarnation that began the conversation which the current one goes on with."""
     replaces: str = ""
@@ -94,6 +99,11 @@ class AgentRecord:
     def key(self) -> str:
         return f"agent/{self.run}/{self.agent}"
 
+    @property
+    def rings(self) -> tuple[str, ...]:
+        """What keeps it from harming others, outermost first."""
+        return rings(sandboxed=self.sandboxed, guarded=self.guarded == self.incarnation > 0)
+
     def was_alerted(self, stall: str, now: Moment) -> bool:
         """Whether this very stall was settled a short while ago, and what was done about it may still work."""
         return self.stall == stall and self.stall_again is not None and now.is_before(self.stall_again)
@@ -101,6 +111,11 @@ class AgentRecord:
     @property
     def session(self) -> str:
         return f"{self.run}-{self.agent}"
+
+
+def rings(*, sandboxed: bool, guarded: bool) -> tuple[str, ...]:
+    """The guard's rings that hold for an agent. The wrappers are on every agent's PATH."""
+    return (*(("namespace",) if sandboxed else ()), *(("hook",) if guarded else ()), "wrappers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +294,7 @@ class AgentWatch:
     stall: str = ""
     tier: int = 0
     screen: str = "unknown"
+    source: str = ""
     waits_for: str = ""
     rss_bytes: int = 0
     context: float | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from dogwatch.model.brief import headers
 from dogwatch.model.sight import Subagent, ToolCall, Turn
-from dogwatch.model.spool import SpoolLine
+from dogwatch.model.spool import TURN_ENDED, SpoolLine
 
 SHOWN_MAX = 120
 """How much of a tool call's words is kept."""
@@ -20,13 +21,17 @@ PERIOD_MAX = 4
 """So many calls that take turns are still seen as a loop."""
 WRITERS = frozenset({"write", "edit", "multiedit", "write_file", "replace"})
 """Tools that write files, by the names that clients have for them."""
+_HELD = re.compile(rb'(?<!\\)"stop_hook_active"\s*:\s*true')
 
 
 def fold(turn: Turn, line: SpoolLine) -> Turn:
     """The turn after one more hook event."""
-    turn = replace(turn, newest=max(turn.newest, line.mono))
+    if line.event == TURN_ENDED:
+        return _ended(turn, line)
+    newest = max(turn.newest, line.mono)
     if _is_of_subagent(line):
-        return _with_subagents(turn, line)
+        return _with_subagents(replace(turn, newest=newest), line)
+    turn = replace(turn, newest=newest, own=max(turn.own, line.mono))
     if line.event in ("PostCompact", "SessionStart") and _is_compaction(line):
         return replace(turn, compacted=line.mono, compacting=0.0)
     if line.event == "PreCompact":
@@ -41,7 +46,13 @@ def _prompted(turn: Turn, line: SpoolLine) -> Turn:
     text = prompt if isinstance(prompt, str) and prompt else line.raw.decode(errors="replace")
     seen = {header.id: line.mono for header in headers(text) if header.id not in turn.receipts}
     receipts = {**turn.receipts, **seen} if seen else turn.receipts
-    return replace(_open(turn, line), receipts=receipts, calls=(), laps=(), call="", repeats=0, failure="")
+    return replace(_open(turn, line), receipts=receipts, calls=(), laps=(), call="", repeats=0, failure="", stops=0)
+
+
+def _received(turn: Turn, line: SpoolLine) -> Turn:
+    """Messages that went with the answer to a hook, or were refused on purpose: the turn is as it was."""
+    seen = {header.id: line.mono for header in headers(line.raw.decode(errors="replace"))}
+    return replace(turn, receipts={**seen, **turn.receipts})
 
 
 def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
@@ -100,7 +111,27 @@ def _asked(turn: Turn, line: SpoolLine) -> Turn:
 
 
 def _stopped(turn: Turn, line: SpoolLine) -> Turn:
-    return replace(_close(turn, line), stops=turn.stops + 1)
+    """A stop that a hook may hold. Only from the second one on does the client say that it was held before; one that
+    was not is the first of its turn."""
+    since = turn.stops_since if turn.stops else line.mono
+    return replace(_close(turn, line), stops=turn.stops + 1 if _was_held(line) else 0, stops_since=since)
+
+
+def _was_held(line: SpoolLine) -> bool:
+    payload = line.payload()
+    # Of a payload that was cut, behind a long last message, the raw bytes still say it.
+    return payload.get("stop_hook_active") is True if payload else _HELD.search(line.raw) is not None
+
+
+def _ended(turn: Turn, line: SpoolLine) -> Turn:
+    """The captain has interrupted the turn, of whose end no client tells. What the agent itself was heard of since the
+    captain looked belongs to another turn, or to one that goes on after all."""
+    payload = line.payload()
+    heard = payload.get("heard")
+    if not isinstance(heard, int | float) or turn.own > heard:
+        return turn
+    newest = max(turn.newest, line.mono)
+    return replace(_close(turn, line), newest=newest, stops=0, ended=_text(payload.get("ended")))
 
 
 def _failed(turn: Turn, line: SpoolLine) -> Turn:
@@ -109,13 +140,13 @@ def _failed(turn: Turn, line: SpoolLine) -> Turn:
 
 def _begun(turn: Turn, line: SpoolLine) -> Turn:
     transcript = _text(line.payload().get("transcript_path")) or turn.transcript
-    return replace(_close(turn, line), subagents={}, transcript=transcript)
+    return replace(_close(turn, line), subagents={}, transcript=transcript, stops=0)
 
 
 def _open(turn: Turn, line: SpoolLine) -> Turn:
     """The client does something: a turn is open, and whatever was asked has been answered."""
     since = turn.since if turn.state == "working" else line.mono
-    cleared = replace(turn, stops=0, dialog="", dialog_since=0.0, compacting=0.0)
+    cleared = replace(turn, dialog="", dialog_since=0.0, compacting=0.0, ended="")
     return replace(cleared, state="working", since=since, pid=line.pid)
 
 
@@ -130,6 +161,10 @@ _CHANGES: Mapping[str, Callable[[Turn, SpoolLine], Turn]] = {
     "PreToolUse": _tool_begun,
     "PostToolUse": _tool_ended,
     "PostToolUseFailure": _tool_ended,
+    "Denied": _tool_ended,
+    "Canary": _received,
+    "Delivered": _received,
+    "StopHeld": lambda turn, line: _open(turn, line),
     "PermissionRequest": _asked,
     "Notification": _asked,
     "Stop": _stopped,

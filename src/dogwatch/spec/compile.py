@@ -47,7 +47,9 @@ def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
         prompt=role.prompt,
         capabilities=tuple(role.capabilities),
         permissions=tuple(role.permissions),
+        sandbox=role.sandbox or "",
         environment=dict(role.environment),
+        inherit=tuple(role.inherit),
         limits=dict(role.limits),
         count=role.count,
     )

@@ -14,6 +14,7 @@ from dogwatch.model import plan
 
 NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+VARIABLES = r"^(?:[A-Za-z_][A-Za-z0-9_]{0,63}\*?|\*)$"
 KIND = r"^[a-z][a-z_-]{0,31}$"
 SHA256 = r"^[0-9a-f]{64}$"
 NON_BLANK = r"\S"
@@ -21,6 +22,7 @@ NON_BLANK = r"\S"
 PATTERN_MEANINGS = {
     NAME: "a lower-case letter, then at most 31 lower-case letters, digits, '-' or '_'",
     VARIABLE: "a letter or '_', then letters, digits or '_'",
+    VARIABLES: "the name of a variable, its beginning with a '*' behind it, or '*' alone",
     KIND: "a lower-case letter, then at most 31 lower-case letters, '-' or '_'",
     SHA256: "64 hexadecimal digits in lower case",
     NON_BLANK: "more than blanks",
@@ -31,6 +33,7 @@ AGENTS_MAX = 200
 DAY_S = 86400.0
 
 Name = Annotated[str, StringConstraints(pattern=NAME)]
+VariablePattern = Annotated[str, StringConstraints(pattern=VARIABLES)]
 VariableName = Annotated[str, StringConstraints(pattern=VARIABLE)]
 Text = Annotated[str, StringConstraints(max_length=65536)]
 Required = Annotated[str, StringConstraints(pattern=NON_BLANK, max_length=65536)]
@@ -118,8 +121,20 @@ class Role(Part):
         description="Tool permissions in the agent CLI's own notation, such as `Bash(git *)`. For real agent CLIs;"
         " scripted agents and plain commands do not read it.",
     )
+    sandbox: Literal["auto", "strict", "off"] | None = Field(
+        None,
+        description="A namespace of its own, in which foreign processes and tmux servers do not exist: `auto` wherever"
+        " bubblewrap works, `strict` refuses to start without, `off` never. `auto` if not given; `off` for `scripted`.",
+    )
     environment: dict[VariableName, Text] = Field(
         {}, max_length=200, description="Environment variables for its holders. Names with `DOGWATCH_` are reserved."
+    )
+    inherit: list[VariablePattern] = Field(
+        [],
+        max_length=200,
+        description="Variables of your own environment that its holders get besides the harmless ones and those that"
+        " their client needs: names, `PREFIX_*`, or `*` for all. For secrets this is the better way: what stands in"
+        " `environment` is kept in the ledger.",
     )
     limits: OwnLimits = Field(
         {}, description="Thresholds of the file's `limits` that are others for its holders, such as `nudge_s: 120`."
@@ -278,7 +293,10 @@ class Limits(Part):
         description="The same tool call so often in a row is a loop, and so are two to four that take turns.",
     )
     stops_max: int = Field(
-        _LIMITS.stops_max, ge=1, le=1000, description="Attempts to stop, one after another, that are a loop."
+        _LIMITS.stops_max,
+        ge=1,
+        le=1000,
+        description="How often in one turn an agent may try to stop again after a hook held it; one more is a loop.",
     )
     context_max: float = Field(
         _LIMITS.context_max, gt=0, le=1, description="The used share of an agent's context from which on it is low."

@@ -152,6 +152,19 @@ def census(boot: str, proc: str = "/proc") -> Census:
     return Census(boot, age_ticks, entries, unreadable, proc)
 
 
+def seen_as(tree: Tree, pid: int) -> int:
+    """Which of the tree's processes has this pid in a namespace of its own; 0 for none."""
+    for child in tree.children:
+        try:
+            with open(f"/proc/{child.process.pid}/status", "rb") as file:
+                line = next((line for line in file if line.startswith(b"NSpid:")), b"")
+        except OSError:
+            continue
+        if len(line.split()) > 2 and int(line.split()[-1]) == pid:
+            return child.process.pid
+    return 0
+
+
 def parse(stat: bytes) -> Entry:
     """One process from the text of its `stat`; ValueError where it is none. The name may hold anything, even `)`."""
     opening, closing = stat.index(b"("), stat.rindex(b")")

@@ -12,7 +12,7 @@ LEDGER_VARIABLE = "DOGWATCH_LEDGER"
 """Never passed on to agents and gates: it may hold a password."""
 SOCKET_BYTES_MAX = 107
 """The kernel's limit for the path of a Unix socket, less its final zero."""
-_LONGEST_NAME = "/runs/" + "r" * 40 + "/tmux"
+_LONGEST_NAME = "/runs/" + "r" * 40 + "/door"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,16 @@ class Home:
     def door(self, run: str) -> str:
         return f"{self.run(run)}/door"
 
+    @property
+    def sockets(self) -> str:
+        """The folder of all tmux servers' sockets, apart from the rest: agents must not see it."""
+        return f"{self.path}/tmux"
+
     def tmux(self, run: str) -> str:
-        return f"{self.run(run)}/tmux"
+        return f"{self.sockets}/{run}"
+
+    def registry(self, run: str) -> str:
+        return f"{self.run(run)}/registry.jsonl"
 
     def spool(self, run: str, agent: str) -> str:
         return f"{self.run(run)}/spool/{agent}.spool"
@@ -60,6 +68,10 @@ class Home:
     def agent(self, run: str, agent: str) -> str:
         """What the agent's client needs."""
         return f"{self.run(run)}/agents/{agent}"
+
+    def post(self, run: str, agent: str) -> str:
+        """Where messages wait for the agent's next hook."""
+        return f"{self.agent(run, agent)}/post"
 
     def gate(self, run: str, phase: int, gate: str, attempt: int) -> str:
         return f"{self.run(run)}/gates/{phase}-{gate}-{attempt}"

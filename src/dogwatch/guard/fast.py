@@ -1,0 +1,185 @@
+"""The fast hook: one line of the agent's spool for each event, and an answer where the client waits for one.
+
+It runs inside every turn, so it imports only what is built in: `os` would add a tenth to its time, `json` double it.
+A tool call that is plainly harmless passes at once; any other is judged by `full`. Messages that wait in the agent's
+post box go out with the next event that can carry them, by `post`. The line's form is documented in
+`docs/reference/spool.md` and read by `dogwatch.model.spool`.
+
+Only tool calls fail closed: an error at Stop would keep the client from stopping.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import posix
+import time
+
+from dogwatch.guard.plain import plainly_harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+KEPT_BYTES_MAX = 65536
+"""How much of a payload is kept in the spool."""
+PAYLOAD_BYTES_MAX = 4 * 1024 * 1024
+"""A tool call with a longer payload is refused."""
+DEADLINE_S = 10.0
+"""The hook's own limit, well below the client's, which would go on without an answer."""
+GATE = "PreToolUse"
+CARRIERS = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop")
+"""Events whose answer can carry a message to the agent."""
+CANARY = b" canary "
+
+EXIT_OK = 0
+EXIT_DENY = 2
+EXIT_USAGE = 64
+
+_SPACES = bytes.maketrans(b"\t\n\r", b"   ")
+_NAME = b'"tool_name":"'
+_COMMAND = b'"tool_input":{"command":"'
+_READING_TOOLS = frozenset(
+    b"Read Glob Grep LS NotebookRead TodoWrite WebFetch WebSearch Task Agent BashOutput AskUserQuestion ExitPlanMode"
+    b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop".split()
+)
+"""Tools of the client's own that start no program and write no file."""
+
+
+def main(arguments: list[str]) -> int:
+    """Answers the event named by the first argument and returns the exit code."""
+    event = arguments[0] if arguments else ""
+    if not (event.isascii() and event.isalpha() and len(event) <= 64) or arguments[1:] not in ([], ["alone"]):
+        return _say(EXIT_USAGE, f"{event[:80]!r} is not the name of an event", "run: hook.py EVENT < payload")
+    if event == GATE:
+        return _gate(alone=len(arguments) > 1)
+    _watch_the_time(EXIT_OK)
+    payload, size = _read(0, KEPT_BYTES_MAX)
+    if len(arguments) > 1:
+        return EXIT_OK
+    spool = Spool(posix.environ)
+    try:
+        if event == "UserPromptSubmit" and CANARY in payload and b'"prompt":"[dogwatch:' in payload:
+            spool.append("Canary", payload, size)
+            posix.write(1, b'{"continue":false,"stopReason":"dogwatch: the guard fires"}')
+            return EXIT_OK
+        if event not in CARRIERS or not spool.has_post():
+            spool.append(event, payload, size)
+            return EXIT_OK
+        from dogwatch.guard.post import carry
+
+        return carry(spool, event, payload, size)
+    except OSError as error:
+        return _say(EXIT_OK, f"{event} could not be recorded: {error}", "is DOGWATCH_SPOOL a file that can be written?")
+
+
+def _gate(alone: bool) -> int:
+    """May the client run this tool?"""
+    _watch_the_time(EXIT_DENY)
+    payload, size = _read(0, PAYLOAD_BYTES_MAX)
+    spool = Spool({} if alone else posix.environ)
+    problem = ""
+    try:
+        if not alone:
+            spool.append(GATE, payload[:KEPT_BYTES_MAX], size)
+    except OSError as error:
+        problem = f"the call could not be recorded: {error}"
+    if size <= PAYLOAD_BYTES_MAX and is_harmless(payload):
+        return EXIT_OK
+    try:
+        if problem:
+            return _say(EXIT_DENY, problem, "is DOGWATCH_SPOOL a file that can be written? `dogwatch doctor` looks")
+        if size > PAYLOAD_BYTES_MAX:
+            problem = f"the call has {size:,} bytes, more than {PAYLOAD_BYTES_MAX:,} are not judged"
+            return _say(EXIT_DENY, problem, "write large files with a program, or in parts")
+        from dogwatch.guard.full import answer
+
+        return answer(payload, spool, alone)
+    except Exception as error:
+        return _say(
+            EXIT_DENY, f"the guard has failed: {type(error).__name__}: {error}", "dogwatch doctor looks for why"
+        )
+
+
+def is_harmless(payload: bytes) -> bool:
+    """Whether the call need not be judged. Within JSON's texts quotes are escaped: what is found here are keys."""
+    at = payload.find(_NAME)
+    if at < 0 or payload.count(_NAME) != 1:
+        return False
+    begin = at + len(_NAME)
+    name = payload[begin : payload.find(b'"', begin)]
+    if name in _READING_TOOLS:
+        return True
+    begin = payload.find(_COMMAND)
+    if name != b"Bash" or begin < 0 or payload.count(b'"tool_input":') != 1:
+        return False
+    begin += len(_COMMAND)
+    end = payload.find(b'"', begin)
+    while end > 0 and payload[end - 1 : end] == b"\\":
+        end = payload.find(b'"', end + 1)
+    command = payload[begin:end]
+    if end < 0 or b"\\\\" in command:
+        return False
+    return plainly_harmless(command.replace(b'\\"', b'"').replace(b"\\n", b"\n").replace(b"\\t", b"\t"))
+
+
+class Spool:
+    """Where the agent's events go, and where its messages wait; both are named by its environment."""
+
+    def __init__(self, environment: "Mapping[bytes, bytes]") -> None:
+        self.path = environment.get(b"DOGWATCH_SPOOL", b"")
+        self.box = environment.get(b"DOGWATCH_POST", b"")
+        incarnation = environment.get(b"DOGWATCH_INCARNATION", b"")
+        self.incarnation = incarnation.decode() if incarnation.isdigit() else "0"
+        # Between a client and its hook there may be a shell.
+        client = environment.get(b"CLAUDE_PID", b"")
+        self.pid = client.decode() if client.isdigit() else str(posix.getppid())
+
+    def append(self, event: str, payload: bytes, size: int) -> None:
+        """One write in append mode: the kernel keeps concurrent writers' lines whole."""
+        if not self.path:
+            raise OSError("DOGWATCH_SPOOL is not set")
+        times = f"{time.time():.6f}\t{time.monotonic():.6f}"
+        header = f"1\t{times}\t{self.incarnation}\t{self.pid}\t{event}\t{size}\t"
+        line = header.encode("ascii") + payload.translate(_SPACES) + b"\n"
+        file = posix.open(self.path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
+        try:
+            if posix.write(file, line) != len(line):
+                posix.write(file, b"\n")  # so that the next writer's line does not stick to this torn one
+                raise OSError("the disk is full")
+        finally:
+            posix.close(file)
+
+    def has_post(self) -> bool:
+        """Whether messages wait for this incarnation."""
+        try:
+            return bool(self.box) and bool(posix.listdir(self.box))
+        except OSError:
+            return False
+
+
+def _read(file: int, most: int) -> tuple[bytes, int]:
+    """The first bytes of `file`, and how many there were in all; a client may send any amount."""
+    kept = bytearray()
+    total = 0
+    try:
+        while chunk := posix.read(file, 65536):
+            kept += chunk[: most - len(kept)]
+            total += len(chunk)
+    except OSError:
+        pass  # a closed stdin is an empty payload; the event itself still counts
+    return bytes(kept), total
+
+
+def _watch_the_time(code: int) -> None:
+    """Ends this process with `code` when it takes too long, before the client goes on without it."""
+
+    def late(*_: object) -> "NoReturn":
+        _say(code, f"no answer was found within {DEADLINE_S:.0f} seconds", "is the machine overloaded? Try it again")
+        posix._exit(code)
+
+    _signal.signal(_signal.SIGALRM, late)
+    _signal.setitimer(_signal.ITIMER_REAL, DEADLINE_S)
+
+
+def _say(code: int, message: str, hint: str) -> int:
+    posix.write(2, f"dogwatch: {message}\nhint: {hint}\n".encode("utf-8", "replace"))
+    return code

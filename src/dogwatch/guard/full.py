@@ -1,0 +1,236 @@
+"""The full guard: judges a tool call that is not plainly harmless, for the agent that makes it.
+
+Who calls is told by the registry that the captain writes and by the processes above this one, not by what the caller
+says. Whatever cannot be told is a denial, with what mends it.
+"""
+
+import os
+from _json import make_scanner
+
+from dogwatch.guard.files import normal
+from dogwatch.guard.judge import Caller, Verdict, judge
+from dogwatch.guard.paths import may_write
+from dogwatch.guard.state import World
+from dogwatch.guard.verdict import Denied
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from dogwatch.guard.fast import Spool
+
+DENIED = "Denied"
+SHOWN_MAX = 300
+FILE_BYTES_MAX = 262_144
+WRITERS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+COMMANDS = ("command", "cmd", "script")
+"""What other tools call a command that they run."""
+_MEND = "ask the operator to run `dogwatch doctor`; plain commands such as ls still work"
+
+
+def answer(payload: bytes, spool: "Spool", alone: bool) -> int:
+    """The exit code for a tool call: 0 lets it run; 2 denies it, with the reason on standard error and in the spool."""
+    call = parsed(payload)
+    verdict = _verdict(call, alone)
+    if verdict.allowed:
+        return 0
+    os.write(2, verdict.said().encode("utf-8", "replace"))
+    if not alone:
+        tool_input = call.get("tool_input")
+        command = tool_input.get("command") if isinstance(tool_input, dict) else ""
+        line = _object(
+            rule=verdict.rule,
+            reason=verdict.reason,
+            tool=_text(call.get("tool_name")),
+            command=_text(command)[:SHOWN_MAX],
+            tool_use_id=_text(call.get("tool_use_id")),
+        )
+        spool.append(DENIED, line, len(line))
+    return 2
+
+
+def _verdict(call: "Mapping[str, Any]", alone: bool) -> Verdict:
+    try:
+        name = call.get("tool_name")
+        tool_input = call.get("tool_input")
+        if not isinstance(name, str) or not isinstance(tool_input, dict):
+            raise Denied("payload", "the client's account of this call cannot be read", _MEND)
+        cwd = _text(call.get("cwd"))
+        caller = _alone(cwd) if alone else _registered(cwd)
+        return _judged(name, tool_input, caller)
+    except Denied as denied:
+        return Verdict(False, denied.rule, denied.reason, denied.hint)
+
+
+def judge_words(words: "list[str]") -> Verdict:
+    """The verdict on a program that the agent starts, by its words."""
+    command = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+    try:
+        return judge(command, _registered(os.getcwd()))
+    except Denied as denied:
+        return Verdict(False, denied.rule, denied.reason, denied.hint)
+
+
+def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdict:
+    if name in WRITERS:
+        path = tool_input.get(WRITERS[name])
+        if not isinstance(path, str):
+            raise Denied("payload", f"{name} names no file", _MEND)
+        world = World(caller)
+        for one in {normal(path, caller.cwd), os.path.realpath(os.path.join(caller.cwd or "/", path))}:
+            may_write(world, one, path)
+        return Verdict(True)
+    commands = [tool_input[key] for key in COMMANDS if isinstance(tool_input.get(key), str)]
+    if name == "Bash" and not commands:
+        raise Denied("payload", "the call has no command", _MEND)
+    for command in commands:
+        verdict = judge(command, caller)
+        if not verdict.allowed:
+            return verdict
+    return Verdict(True)
+
+
+# Who calls
+
+
+def _registered(cwd: str) -> Caller:
+    """The agent that this hook runs for, as the captain has registered it."""
+    env = os.environ
+    home, run, agent = env.get("DOGWATCH_HOME", ""), env.get("DOGWATCH_RUN", ""), env.get("DOGWATCH_ROLE", "")
+    incarnation = env.get("DOGWATCH_INCARNATION", "")
+    entry = None
+    try:
+        with open(f"{home}/runs/{run}/registry.jsonl", "rb") as file:
+            for line in file:
+                one = parsed(line)
+                if one.get("agent") == agent and str(one.get("incarnation")) == incarnation:
+                    entry = one
+    except OSError as error:
+        raise Denied("registry", f"the registry of the run cannot be read ({error.strerror})", _MEND) from None
+    if entry is None:
+        raise Denied("caller", f"{agent or 'this caller'} is not in the registry of {run or 'any run'}", _MEND)
+    above = list(_above(os.getpid()))
+    namespace = os.readlink("/proc/self/ns/pid") != entry.get("pid_namespace")
+    if not namespace and (entry.get("pid"), entry.get("start")) not in above:
+        raise Denied("caller", f"this process was not started by {agent} of {run}", _MEND)
+
+    def own() -> "set[int]":
+        marks = [f"DOGWATCH_HOME={home}", f"DOGWATCH_RUN={run}", f"DOGWATCH_ROLE={agent}"]
+        wanted = {mark.encode() for mark in (*marks, f"DOGWATCH_INCARNATION={incarnation}")}
+        return {pid for pid in _pids() if wanted <= _environment(pid)} - {pid for pid, _ in above}
+
+    folder = f"{home}/runs/{run}/agents/{agent}"
+    return Caller(
+        namespace=namespace,
+        own_pids=own,
+        files=Changed(float(entry.get("time") or 0)),
+        home=home,
+        protected=(folder,),
+        cwd=cwd,
+        env=env,
+    )
+
+
+def _alone(cwd: str) -> Caller:
+    """A client that nobody has registered: what it has started is its own."""
+    client = os.environ.get("CLAUDE_PID", "")
+    above = list(_above(os.getpid()))
+    if not client.isdigit() or int(client) not in (pid for pid, _ in above):
+        client = str(os.getppid())
+    root = int(client)
+
+    def own() -> "set[int]":
+        return {pid for pid in _pids() if any(one == root for one, _ in _above(pid))} - {pid for pid, _ in above}
+
+    started = next((start for pid, start in above if pid == root), 0)
+    config = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    folders = {config, f"{os.environ.get('CLAUDE_PROJECT_DIR') or cwd}/.claude"}
+    settings = tuple(f"{folder}/{name}" for folder in folders for name in ("settings.json", "settings.local.json"))
+    return Caller(own_pids=own, files=Changed(_wall(started)), protected=settings, cwd=cwd, env=os.environ)
+
+
+class Changed:
+    """The files that were changed since the agent was started, by absolute path: what it runs of them is judged."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+
+    def get(self, path: str) -> "str | None":
+        try:
+            if os.stat(path).st_ctime < self.since - 1:
+                return None
+            with open(path, "rb") as file:
+                return file.read(FILE_BYTES_MAX).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return None
+
+
+def _above(pid: int) -> "Iterator[tuple[int, int]]":
+    """The process and those above it, each with its start time."""
+    while pid > 0:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            return
+        yield pid, int(fields[19])
+        pid = int(fields[1])
+
+
+def _pids() -> "list[int]":
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _environment(pid: int) -> "set[bytes]":
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return set(file.read().split(b"\0"))
+    except OSError:
+        return set()
+
+
+def _wall(start: int) -> float:
+    """The wall time at which a process with this start time began."""
+    with open("/proc/stat", "rb") as file:
+        boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime"))
+    return boot + start / os.sysconf("SC_CLK_TCK")
+
+
+# JSON without `json`, which takes longer to import than a command to judge
+
+
+class _Plain:
+    """What the scanner asks its maker for."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def parsed(text: bytes) -> "dict[str, Any]":
+    """The JSON object in `text`; empty where there is none."""
+    try:
+        words = text.decode("utf-8", "surrogateescape").strip(" \t\r\n")
+        value, end = make_scanner(_Plain())(words, 0)  # type: ignore[arg-type]
+    except (ValueError, StopIteration, RecursionError):
+        return {}
+    return value if isinstance(value, dict) and end == len(words) else {}
+
+
+def _object(**values: str) -> bytes:
+    return b"{" + b",".join(f'"{name}":'.encode() + quoted(value) for name, value in values.items()) + b"}"
+
+
+def quoted(text: str) -> bytes:
+    """The text as JSON writes it, in plain ASCII."""
+    from _json import encode_basestring_ascii
+
+    return encode_basestring_ascii(text).encode("ascii", "replace")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

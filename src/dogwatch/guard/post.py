@@ -1,0 +1,59 @@
+"""Hands out the messages that wait in an agent's post box, as part of the answer to one of its client's hooks.
+
+The captain puts each message into the box as a file of its own, named by its id. Whoever removes the file has the
+message: of several hooks that run at once only one gets it, and a captain that takes it back knows that none did. The
+line in the spool, written after the answer, is the receipt.
+"""
+
+import os
+
+from dogwatch.guard.fast import EXIT_OK, Spool
+from dogwatch.guard.full import parsed, quoted
+
+CHARS_MAX = 9000
+"""A client puts longer additions into a file and shows the model only their beginning."""
+
+
+def carry(spool: Spool, event: str, payload: bytes, size: int) -> int:
+    """Records the event and answers it with the messages that it can carry."""
+    call = parsed(payload)
+    # A sub-agent must not get its parent's mail. A stop that was held before is not held again.
+    if not call or "agent_id" in call or (event == "Stop" and call.get("stop_hook_active")):
+        spool.append(event, payload, size)
+        return EXIT_OK
+    taken = _take(spool.box, spool.incarnation)
+    if not taken:
+        spool.append(event, payload, size)
+        return EXIT_OK
+    words = quoted("\n\n".join(text for _, text in taken))
+    if event == "Stop":
+        os.write(1, b'{"decision":"block","reason":' + words + b"}")
+        spool.append("StopHeld", payload, size)
+    else:
+        name = quoted(event)
+        os.write(1, b'{"hookSpecificOutput":{"hookEventName":' + name + b',"additionalContext":' + words + b"}}")
+        spool.append(event, payload, size)
+    headers = " ".join(header for header, _ in taken).encode()
+    spool.append("Delivered", headers, len(headers))
+    return EXIT_OK
+
+
+def _take(box: bytes, incarnation: str) -> list[tuple[str, str]]:
+    """The oldest messages that fit into one answer, each with its header; they are no longer in the box."""
+    taken: list[tuple[str, str]] = []
+    room = CHARS_MAX
+    for name in sorted(os.listdir(box)):
+        if not name.endswith(f".{incarnation}".encode()):
+            continue
+        path = box + b"/" + name
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+                text = file.read()
+            if taken and len(text) > room:
+                break
+            os.unlink(path)
+        except OSError:
+            continue  # somebody else was quicker
+        room -= len(text)
+        taken.append((text.partition("\n")[0], text))
+    return taken

@@ -55,6 +55,20 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
     "explain, waits": {66: "there is no such run, agent or alert"},
     "watch": {0: "left with Ctrl-C, or one table was printed", 69: "tmux is missing", 75: "its server does not answer"},
     "status, events, logs": {66: "there is no such run, or nothing was ever recorded in this home"},
+    "trust": {
+        0: "it is trusted, or taken back with `--undo`",
+        1: "you did not agree; nothing was changed",
+        66: "there is no such folder",
+        75: "the client's file is locked or changes all the time; nothing was changed",
+        77: "refused, the message says why; nothing was changed",
+    },
+    "hooks install, uninstall": {
+        0: "it is so",
+        1: "the guard does not work here; nothing was changed",
+        66: "there is no such folder",
+        77: "the settings cannot be understood or written; nothing was changed",
+    },
+    "hooks status": {0: "the guard holds in at least one place", 1: "it does not"},
     "spec check": {0: "all files can be used", 65: "at least one has problems"},
     "spec explain": {65: "the file has problems"},
     "notify": {0: "every way took it", 1: "at least one did not, or none is configured"},
@@ -106,7 +120,8 @@ AGENT_VARIABLES = {
     "DOGWATCH_OUTPUT": "The folder for the run's outputs; output paths of the pipeline file are relative to it.",
     "DOGWATCH_DOOR": "The Unix socket of the run's captain.",
     "DOGWATCH_SPOOL": "The file that its client's hooks append to ([spool](spool.md)).",
-    "PATH": "The operator's, with a folder before it that holds this `dogwatch`.",
+    "DOGWATCH_POST": "The folder where messages wait for its client's next hook.",
+    "PATH": "The operator's, with a folder before it that holds this `dogwatch` and the guard's wrappers.",
 }
 
 OTHER_VARIABLES = {

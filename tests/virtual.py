@@ -44,6 +44,7 @@ class Started:
     process: ProcessId
     pane: str
     adopted: bool
+    sandboxed: bool = False
     server: ProcessId | None = None
 
 

@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kill": ("For operators", "end a run, or one incarnation of an agent"),
     "spec": ("For operators", "check, explain or describe a pipeline file"),
     "guard": ("For operators", "say whether an agent may run a command, and why not"),
+    "trust": ("For operators", "give Claude Code the trust of a folder, so that no agent stops at its dialog"),
+    "hooks": ("For operators", "put the guard into your own Claude Code settings"),
     "ledger": ("For operators", "look at the ledger, check it, move it, copy it, archive old events"),
     "notify": ("For operators", "send a test notification"),
     "doctor": ("For operators", "check this machine, with a fix for each finding"),

@@ -57,7 +57,8 @@ def _verdict(call: "Mapping[str, Any]", alone: bool) -> Verdict:
         if not isinstance(name, str) or not isinstance(tool_input, dict):
             raise Denied("payload", "the client's account of this call cannot be read", _MEND)
         cwd = _text(call.get("cwd"))
-        caller = _alone(cwd) if alone else _registered(cwd)
+        # An agent of ours may have a client of its own, with hooks that its user has installed.
+        caller = _alone(cwd) if alone and "DOGWATCH_RUN" not in os.environ else _registered(cwd)
         return _judged(name, tool_input, caller)
     except Denied as denied:
         return Verdict(False, denied.rule, denied.reason, denied.hint)
@@ -78,7 +79,8 @@ def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdi
         if not isinstance(path, str):
             raise Denied("payload", f"{name} names no file", _MEND)
         world = World(caller)
-        for one in {normal(path, caller.cwd), os.path.realpath(os.path.join(caller.cwd or "/", path))}:
+        real = os.path.realpath(os.path.join(caller.cwd or "/", os.path.expanduser(path)))
+        for one in {normal(path, caller.cwd), real}:
             may_write(world, one, path)
         return Verdict(True)
     commands = [tool_input[key] for key in COMMANDS if isinstance(tool_input.get(key), str)]
@@ -144,10 +146,9 @@ def _alone(cwd: str) -> Caller:
         return {pid for pid in _pids() if any(one == root for one, _ in _above(pid))} - {pid for pid, _ in above}
 
     started = next((start for pid, start in above if pid == root), 0)
-    config = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
-    folders = {config, f"{os.environ.get('CLAUDE_PROJECT_DIR') or cwd}/.claude"}
-    settings = tuple(f"{folder}/{name}" for folder in folders for name in ("settings.json", "settings.local.json"))
-    return Caller(own_pids=own, files=Changed(_wall(started)), protected=settings, cwd=cwd, env=os.environ)
+    config = os.environ.get("CLAUDE_CONFIG_DIR")
+    protected = (f"{config}/settings.json", f"{config}/.claude.json") if config else ()
+    return Caller(own_pids=own, files=Changed(_wall(started)), protected=protected, cwd=cwd, env=os.environ)
 
 
 class Changed:
@@ -158,8 +159,9 @@ class Changed:
 
     def get(self, path: str) -> "str | None":
         try:
-            if os.stat(path).st_ctime < self.since - 1:
-                return None
+            about = os.stat(path)
+            if about.st_ctime < self.since - 1 or about.st_mode & 0o170000 != 0o100000:
+                return None  # a pipe would be waited for
             with open(path, "rb") as file:
                 return file.read(FILE_BYTES_MAX).decode("utf-8", "replace")
         except (OSError, ValueError):

@@ -15,11 +15,11 @@ ASK = "ask the operator to do it"
 _ENDING_VERBS = frozenset(
     "stop restart try-restart reload-or-restart try-reload-or-restart condrestart force-reload kill isolate poweroff"
     " reboot halt kexec suspend hibernate hybrid-sleep suspend-then-hibernate rescue emergency exit default switch-root"
-    " soft-reboot freeze clean".split()
+    " soft-reboot freeze clean set-property".split()
 )
 _TARGETS = ("poweroff", "reboot", "halt", "rescue", "emergency", "kexec", "suspend", "hibernate", "exit", "shutdown")
 _SYSTEMCTL_VALUES = ("type", "state", "property", "signal", "kill-whom", "host", "machine", "root", "output", "lines")
-_OPERATOR_COMMANDS = ("down", "kill", "crew")
+_OPERATOR_COMMANDS = ("up", "down", "kill", "crew", "trust", "hooks")
 
 
 def systemctl(call: Call) -> Texts:
@@ -69,7 +69,7 @@ def bus(call: Call) -> Texts:
 def dogwatch(call: Call) -> Texts:
     """Agents report, read mail and look; ending is for operators. A home of one's own is one's own business."""
     verb = next((word for word in call.args if not word.startswith("-")), "")
-    if verb in _OPERATOR_COMMANDS and not _own_home(call):
+    if verb in _OPERATOR_COMMANDS and not _own_home(call) and not {"--help", "-h"} & set(call.args):
         deny("dogwatch.operator", f"`dogwatch {verb}` is for operators", "report what is wrong: dogwatch report failed")
     return UNKNOWN
 

@@ -94,7 +94,16 @@ def _protecting(world: World, path: str, whole: bool) -> str:
             continue  # the agent's own working folder may lie in there
         if _overlaps(path, root, whole):
             return rule
-    return ""
+    return "path.settings" if _holds_hooks(path, whole) else ""
+
+
+def _holds_hooks(path: str, whole: bool) -> bool:
+    """Whether a client's own settings are meant, in which hooks are set up and can be turned off."""
+    *folders, name = _names(path) or [""]
+    if name == ".claude.json" or (whole and name == ".claude"):
+        return True
+    settings = ("settings.json", "settings.local.json")
+    return folders[-1:] == [".claude"] and any(_same_name(name, one) for one in settings)
 
 
 def _within(path: str, root: str) -> bool:

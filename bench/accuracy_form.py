@@ -111,8 +111,6 @@ STEPS_WANTED: Mapping[str, str] = {
     "`spin` always makes tool calls, `hang` uses no cpu.",
     "print": "print: {lines: N, seconds: N}: lines in the transcript while a tool runs, as a tool that streams its "
     "output. Now a tool's output never shows.",
-    "stop_refused": "Not a step but a hook: nothing refuses a Stop now, so `stop_loop` only repeats the hook 0.1 s "
-    "apart; under a blocking hook it should count refusals and have a pace: stop_loop: {times: N, seconds: N}.",
     "loop": "loop: {times: N, do: [...]}: repeats steps, so that a loop of two calls need not be written out.",
 }
 """What the scripted agent cannot do, and what a step for it should mean."""

@@ -31,7 +31,6 @@ QUICK_S = 0.02
 START_S = 0.4
 TOOL_INTERVAL_S = 5.0
 SPIN_S = 0.4
-STOP_AGAIN_S = 0.1
 NEVER_S = 1e6
 COLUMNS, ROWS = 120, 36
 FOOTER = "  ⏵⏵ scripted agent · /exit to leave"
@@ -165,7 +164,7 @@ class Agent:
         self._own_cpu_s = 0.0
         self._busy_since: float | None = None
         self._frozen_at: float | None = None
-        self._status, self._finished = "", ""
+        self._status, self._finished, self._stop_held = "", "", False
         self._transcript: list[str] = [f"  Scripted agent · {name}"]
         self._swallow = 0
         self._context_full = False
@@ -439,7 +438,7 @@ class Agent:
     def _prompt(self, message: Message) -> Steps:
         header = f"[dogwatch:{message.id} {message.kind} {message.subject}]" if message.id else "A sub-agent has ended."
         self._transcript.append(f"❯ {header}")
-        self._busy_since, self._finished = self.time.now, ""
+        self._busy_since, self._finished, self._stop_held = self.time.now, "", False
         self.did("prompt", ids=[message.id])
         yield from self._hook("UserPromptSubmit", prompt=header)
         self.did("turn_start", ids=[message.id])
@@ -453,7 +452,7 @@ class Agent:
             if not over.stop:
                 self.did("turn_end", stop=False)
                 return
-        yield from self._hook("Stop", stop_hook_active=False)
+        yield from self._hook("Stop", stop_hook_active=self._stop_held)
         self.did("turn_end", stop=True)
         self._finished = f"✻ Worked for {int(self.time.now - (self._busy_since or self.time.now))}s"
 
@@ -669,10 +668,11 @@ class Agent:
         self.did("grew", mb=step["mb"])
 
     def _do_stop_loop(self, step: Step, message: Message) -> Steps:
-        for number in range(step["times"]):
-            self.did("stop_again", number=number + 1)
-            yield from self._hook("Stop", stop_hook_active=number > 0)
-            yield STOP_AGAIN_S
+        for number in itertools.count(1) if step["times"] is None else range(1, step["times"] + 1):
+            self.did("stop_again", number=number)
+            yield from self._hook("Stop", stop_hook_active=self._stop_held)
+            self._stop_held = True
+            yield step["seconds"]
 
     def _do_compact(self, step: Step, message: Message) -> Steps:
         yield from self._hook("PreCompact", trigger="auto")

@@ -16,8 +16,13 @@ from typing import Any
 
 import pytest
 
+from dogwatch.actions.registry import register
 from dogwatch.harness import Screen, harness
 from dogwatch.model import brief, spool
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord
+from dogwatch.world.home import Home
+from dogwatch.world.processes import boot_id, identify
 from helpers import wait_for
 
 DISPATCH = "[dogwatch:m1 dispatch analyse]\n" + brief.dispatch(
@@ -54,6 +59,7 @@ class Lab:
     def start(self, *rules: dict[str, Any], incarnation: int = 1, **top: Any) -> None:
         (self.folder / "scenario.json").write_text(json.dumps({"work_s": 0.2, "rules": rules, **top}))
         environment = {
+            "DOGWATCH_HOME": str(self.folder),
             "DOGWATCH_RUN": self.folder.name,
             "DOGWATCH_ROLE": "analyst",
             "DOGWATCH_INCARNATION": str(incarnation),
@@ -70,6 +76,16 @@ class Lab:
         launcher = ("sh", "-c", f'"$@"; echo $? > {status}.new; mv {status}.new {status}', "sh")
         options = ("set", "-g", "remain-on-exit", "on", ";", "set", "-s", "exit-empty", "off", ";")
         self.tmux("start-server", ";", *options, *session, *launcher, *agent)
+        self.register(incarnation)
+
+    def register(self, incarnation: int) -> None:
+        """What a captain does for its agents, so that the guard knows them."""
+        pid = int(self.tmux("display-message", "-p", "-t", "=agent:", "#{pane_pid}"))
+        process = identify(pid, boot_id()) or ProcessId("", pid, 0)
+        home = Home(str(self.folder))
+        os.makedirs(home.run(self.folder.name), exist_ok=True)
+        agent = AgentRecord(run=self.folder.name, agent="analyst", role="analyst", incarnation=incarnation)
+        register(home, agent, process)
 
     def ready(self, *rules: dict[str, Any], **top: Any) -> None:
         self.start(*rules, **top)
@@ -625,7 +641,21 @@ def test_stopping_again_and_again_is_seen_by_the_hooks(lab: Lab) -> None:
     lab.prompt("go")
     lab.did("turn_end")
     active = [line.payload()["stop_hook_active"] for line in lab.hooks("Stop")]
-    assert active == [False, True, True, False]
+    assert active == [False, True, True, True]
+
+
+def test_a_stop_loop_lasts_until_it_is_interrupted_unless_it_is_deaf(lab: Lab) -> None:
+    lab.ready(on("prompt", "stop_loop", times=1), on("prompt", {"stop_loop": {"deaf": True}}))
+    lab.prompt("go")
+    lab.did("stop_again", 3)
+    lab.key("Escape")
+    lab.did("interrupted")
+    lab.prompt("again")
+    lab.did("turn_start", 2)
+    lab.key("Escape")
+    lab.did("interrupt_ignored")
+    lab.did("stop_again", len(lab.truth("stop_again")) + 2)
+    assert not lab.truth("turn_end")
 
 
 def test_a_compaction_has_its_hooks(lab: Lab) -> None:

@@ -147,11 +147,30 @@ def test_a_startup_dialog_calls_a_person_with_its_text() -> None:
 
 
 def test_stopping_again_and_again_is_a_loop_only_while_it_goes_on() -> None:
-    assert found(idle(1, stops=3, screen="busy")).kind == "stop_loop"
-    assert found(idle(1, stops=3, screen="busy")).action == "INTERRUPT"
-    assert found(idle(1, stops=3)).kind == "idle", "the prompt is free: it has stopped at last"
-    assert found(idle(1, stops=2)).kind == "idle"
+    looping = found(idle(1, stops=4, stops_since=ago(7), screen="busy"))
+    assert (looping.kind, looping.action) == ("stop_loop", "INTERRUPT")
+    assert looping.evidence[0] == "hooks: 4 times in this turn it tried to stop after a hook had held it, for 7 s"
+    assert found(idle(1, stops=3, screen="busy")).kind == "working", "a stop that is held now and then is healthy"
+    assert found(idle(1, stops=4)).kind == "idle", "the prompt is free: it has stopped at last"
     assert found(idle(60, stops=9)).kind == "silent_turn"
+    assert found(working(1, stops=9)).kind == "working", "in a tool it does what the hook asks for"
+
+
+def test_a_screen_that_is_busy_with_a_sub_agent_is_no_stop_that_was_held() -> None:
+    running = {"a1": Subagent("researcher", ago(60))}
+    assert found(idle(1, stops=4, own=ago(1), screen="busy", subagents=running)).kind == "waiting"
+    assert found(idle(1, stops=5, own=ago(1), screen="busy", subagents=running)).kind == "stop_loop"
+
+
+def test_a_screen_that_cannot_be_read_needs_a_further_stop() -> None:
+    assert found(idle(1, stops=4, own=ago(1), screen="unknown")).kind == "idle"
+    assert found(idle(1, stops=5, own=ago(1), screen="unknown")).kind == "stop_loop"
+
+
+def test_a_loop_that_was_interrupted_is_not_interrupted_by_every_alert() -> None:
+    agent = replace(AGENT, interrupts=(NOW.plus(-2),))
+    result = diagnose(agent, DUTY, idle(1, stops=6, screen="busy"), LIMITS, NOW)
+    assert (result.kind, result.action) == ("stop_loop", "")
 
 
 def test_a_running_sub_agent_is_waited_for_until_its_time_is_over() -> None:
@@ -264,3 +283,28 @@ def test_files_that_the_repeated_calls_themselves_write_are_no_progress() -> Non
     assert found(flips).kind == "looping"
     other = working(1, life_s=0, **loop, outputs=(OutputSight("data.csv", 9, wall, is_new=True),))
     assert found(other).kind == "working", "something else has come of it"
+
+
+def test_what_the_state_file_says_is_named_and_surer_than_the_screen() -> None:
+    sight = working(700, life_s=700, screen="idle", screen_since=ago(700))
+    by_screen, by_file = found(sight), found(replace(sight, source="state file"))
+    assert (by_screen.kind, by_file.kind) == ("silent_turn", "silent_turn")
+    assert (by_screen.source, by_file.source) == ("screen", "state file")
+    assert by_screen.confidence < by_file.confidence < 0.95
+
+
+@pytest.mark.parametrize(
+    ("screen", "source", "kind", "action"),
+    [
+        ("busy", "state file", "working", ""),
+        ("idle", "state file", "startup_stall", "RESTART"),
+        ("busy", "screen", "startup_stall", "RESTART"),
+        ("unknown", "screen", "startup_stall", "RESTART"),
+    ],
+)
+def test_a_client_that_says_it_is_busy_has_started_though_its_hooks_are_silent(
+    screen: str, source: str, kind: str, action: str
+) -> None:
+    sight = Sight(process="alive", session="alive", screen=screen, source=source, watched_since=1.0)
+    diagnosis = found(sight, None)
+    assert (diagnosis.kind, diagnosis.action) == (kind, action)

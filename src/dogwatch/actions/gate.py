@@ -16,10 +16,13 @@ from dogwatch.actions.kill import end_marked
 from dogwatch.model.plan import Gate
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
+from dogwatch.model.redact import Redactor, known_secrets
 from dogwatch.world.home import Home
 
 LOOK_S = 60.0
 """How long a last look at a database may take."""
+LOG_BYTES = 64 * 1024
+REASON_CHARACTERS = 2000
 
 
 def start(home: Home, boot: str, run: RunRecord, phase: int, gate: Gate, attempt: int) -> ProcessId:
@@ -59,8 +62,10 @@ def last_lines(home: Home, run: str, phase: int, gate: Gate, attempt: int) -> st
     try:
         with open(f"{home.gate(run, phase, gate.name, attempt)}/log", "rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 2000))
-            lines = file.read().decode(errors="replace").strip().splitlines()
+            file.seek(max(0, file.tell() - LOG_BYTES))
+            # Tokens are taken out before anything is cut off; a gate has the operator's whole environment.
+            text = Redactor(known_secrets(os.environ)).text(file.read().decode(errors="replace"))
+            lines = text[-REASON_CHARACTERS:].strip().splitlines()
     except FileNotFoundError:
         return ""
     return " · ".join(lines[-n:])

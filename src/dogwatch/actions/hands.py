@@ -25,7 +25,7 @@ class MachineHands:
 
     def prepare(self, run: RunRecord) -> None:
         """Makes the run's folders and the agents' entry point."""
-        folders = (self.home.sockets, *(f"{self.home.run(run.run)}/{name}" for name in ("spool", "gates")))
+        folders = (self.home.sockets, *(f"{self.home.run(run.run)}/{name}" for name in ("spool", "gates", "agents")))
         for folder in folders:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         os.makedirs(run.output, exist_ok=True)

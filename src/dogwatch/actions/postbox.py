@@ -15,8 +15,8 @@ def put(box: str, message: MessageRecord, text: str) -> None:
     """Lays the message into the box; the same one again is the same file."""
     os.makedirs(box, mode=0o700, exist_ok=True)
     path = _path(box, message)
-    temporary = f"{path}.{os.getpid()}"  # no hook takes it under this name
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+    temporary = f"{path}.{os.getpid()}.new"  # no hook takes it under this name
+    with open(temporary, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(text)
     os.replace(temporary, path)

@@ -13,18 +13,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dogwatch.cli.framework import open_ledger, print_json, the_home
-from dogwatch.cli.table import clean, duration, paint, wants_colour
+from dogwatch.cli.sentences import sentence
+from dogwatch.cli.table import clean, duration, number, paint, wants_colour
 from dogwatch.errors import NotFoundError
+from dogwatch.guard.severity import severity
 from dogwatch.ledger.api import Event, Reader
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import OPEN_DECISION, AgentRecord, AgentWatch, DecisionRecord, WatchRecord
+from dogwatch.model.tally import Tally, TallyRecord, total, usage
 from dogwatch.policy.alerts import words
 from dogwatch.world.clock import SystemClock
 
 EXAMPLE = "dogwatch explain overnight-1/writer"
 ALERTS_MAX = 1000
+TROUBLES_MAX = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-Story = tuple[AgentRecord, AgentWatch | None, Sequence[DecisionRecord]]
+Story = tuple[AgentRecord, AgentWatch | None, Sequence[DecisionRecord], Tally, Sequence[Event]]
 
 
 def _agents(reader: Reader, run: str, agent: str) -> list[AgentRecord]:
@@ -73,7 +77,15 @@ def _agents(reader: Reader, run: str, agent: str) -> list[AgentRecord]:
 def _story(reader: Reader, agent: AgentRecord, last: int) -> Story:
     seen = load(reader, WatchRecord, f"watch/{agent.run}")
     decisions = [one for one in _decisions(reader, agent.run) if one.agent == agent.agent]
-    return agent, seen.agents.get(agent.agent) if seen is not None else None, decisions[max(0, len(decisions) - last) :]
+    tally = load(reader, TallyRecord, f"tally/{agent.run}/{agent.agent}")
+    troubles = reader.recent(TROUBLES_MAX, agent.run, ["agent_error", "guard_denied"])
+    return (
+        agent,
+        seen.agents.get(agent.agent) if seen is not None else None,
+        decisions[max(0, len(decisions) - last) :],
+        tally.sum if tally is not None else Tally(),
+        [event for event in troubles if event.agent == agent.agent][-last:] if last > 0 else [],
+    )
 
 
 def _decisions(reader: Reader, run: str) -> list[DecisionRecord]:
@@ -91,7 +103,12 @@ def _decisions_of(reader: Reader, event: Event) -> list[DecisionRecord]:
 
 
 def _sentences(
-    agent: AgentRecord, seen: AgentWatch | None, decisions: Sequence[DecisionRecord], now: Moment
+    agent: AgentRecord,
+    seen: AgentWatch | None,
+    decisions: Sequence[DecisionRecord],
+    tally: Tally,
+    troubles: Sequence[Event],
+    now: Moment,
 ) -> list[str]:
     title = paint(f"{agent.run}/{agent.agent}", "bold", colour=wants_colour(sys.stdout))
     lines = [f"{title} is {agent.state} as incarnation {agent.incarnation}; its health is {agent.health}."]
@@ -104,11 +121,30 @@ def _sentences(
         )
         lines += [f"  - {clean(line)}" for line in seen.evidence]
         lines.append(f"What should be done: {seen.action + ': ' if seen.action else ''}{clean(seen.advice)}.")
+    lines += _counted(tally)
+    if troubles:
+        lines.append("Its latest errors and denials:")
+        lines += [f"  - {duration(now.since(event.at))} ago: {sentence(event)}" for event in troubles]
     if not decisions:
         lines.append("Nothing was ever decided about it.")
     for decision in decisions:
         lines += _told(decision)
     return lines
+
+
+def _counted(tally: Tally) -> Iterator[str]:
+    used = total(tally.models)
+    if used.calls:
+        cached = f"{used.cache_creation} written to the cache, {used.cache_read} read from it"
+        sub = f", {total(tally.subagents).calls} of them by sub-agents" if tally.subagents else ""
+        tokens = f"{used.input} tokens in, {used.output} out, {cached}"
+        yield f"It has called {', '.join(sorted(tally.models))} {number(used.calls, 'time')}{sub}: {tokens}."
+    if tally.errors:
+        errors = (f"{count} {kind.replace('_', ' ')}" for kind, count in tally.errors.items())
+        yield f"Its errors: {', '.join(errors)}."
+    if tally.denied:
+        rules = (f"{count} by {rule} ({severity(rule)})" for rule, count in tally.denied.items())
+        yield f"The guard has denied it {number(sum(tally.denied.values()), 'command')}: {', '.join(rules)}."
 
 
 def _told(decision: DecisionRecord) -> Iterator[str]:
@@ -132,9 +168,19 @@ def _alert(decisions: Sequence[DecisionRecord], event: Event) -> Iterator[str]:
         yield from (f"  {line}" for line in _told(decision))
 
 
-def _plain(agent: AgentRecord, seen: AgentWatch | None, decisions: Sequence[DecisionRecord]) -> dict[str, Any]:
+def _plain(
+    agent: AgentRecord,
+    seen: AgentWatch | None,
+    decisions: Sequence[DecisionRecord],
+    tally: Tally,
+    troubles: Sequence[Event],
+) -> dict[str, Any]:
     return {
         "agent": encode(agent),
         "watch": encode(seen) if seen is not None else None,
         "decisions": [encode(one) for one in decisions],
+        "usage": usage(tally),
+        "errors": dict(tally.errors),
+        "denied": dict(tally.denied),
+        "troubles": [{"kind": event.kind, **event.body} for event in troubles],
     }

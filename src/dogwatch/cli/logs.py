@@ -17,6 +17,7 @@ from dogwatch.cli.following import following, until_left
 from dogwatch.cli.framework import the_home
 from dogwatch.cli.table import COLOURS, clean, paint, wants_colour
 from dogwatch.errors import NotFoundError, UsageError
+from dogwatch.model.redact import Redactor, known_secrets
 from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch logs overnight-1 captain --follow"
@@ -140,9 +141,11 @@ def show(files: list[LogFile], lines: int, *, follow: bool, raw: bool) -> None:
 
 def _print(entries: list[Entry], raw: bool) -> None:
     colour = wants_colour(sys.stdout)
+    redactor = Redactor(known_secrets(os.environ))
     for entry in entries:
         for line in entry.lines:
-            print(line if raw else _pretty(line, colour))
+            told = redactor.text(line)
+            print(told if raw else _pretty(told, colour))
 
 
 def _pretty(line: str, colour: bool) -> str:

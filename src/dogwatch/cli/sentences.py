@@ -82,7 +82,9 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "agent_recovered": lambda f: f"{f.agent} #{f['incarnation']} is healthy again",
     "agent_interrupted": lambda f: f"{f.agent} was interrupted ({_words(f['diagnosis'])})",
     "turn_ended": lambda f: f"the turn of {f.agent} was ended ({_words(f['diagnosis'])}): it was {f['how']}",
-    "agent_error": lambda f: f"{f.agent}: {_words(f['type'])}{f.tail('tool', ' in ')}{_times(f)}{f.tail('message')}",
+    "agent_error": lambda f: (
+        f"{f.agent}: {_words(f['type']) or 'an error'}{f.tail('tool', ' in ')}{_times(f)}{f.tail('message')}"
+    ),
     "guard_denied": lambda f: (
         f"{f.agent} was denied ({f['severity']}) by {f['rule']}{_times(f)}: {f['command'] or f['tool'] or 'a call'}"
     ),

@@ -20,6 +20,7 @@ from dogwatch.harness.codex import Codex
 from dogwatch.harness.gemini import Gemini
 from dogwatch.harness.opencode import OpenCode
 from dogwatch.harness.scripted import Scripted
+from dogwatch.model.redact import redact
 from dogwatch.world.onlooker import Pane, Process
 
 NO_AGENT = ("shell", "other")
@@ -202,7 +203,7 @@ def _find(pane: Pane, known: str) -> _Finding:
         state = "unknown" if screen.state == "shell" else screen.state
         detail = "its process lives, but a shell is on the screen" if screen.state == "shell" else ""
         if state in ("permission", "dialog"):
-            detail = client.question(lines)
+            detail = redact(client.question(lines))
         return _Finding(client.name, process, _program(process), state, screen.composer, clean(detail), tool)
     left, how = _left_behind(pane, known)
     if left:

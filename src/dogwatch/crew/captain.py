@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from dogwatch.crew.books import close_tallies
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.holds import held
 from dogwatch.crew.log import Log
@@ -19,6 +20,7 @@ from dogwatch.crew.queues import alerts_queue, orders_queue
 from dogwatch.crew.requests import answer
 from dogwatch.crew.routing import carry_out, end_run
 from dogwatch.crew.selfchecking import check
+from dogwatch.crew.tallies import AgentTally
 from dogwatch.crew.verifying import look_for_progress, verify
 from dogwatch.crew.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
@@ -33,6 +35,8 @@ TYPING_WAIT_S = 0.1
 FAILURE_WAIT_S = 1.0
 DECISIONS_MAX = 20
 FAILURES_MAX = 20
+TALLY_ROUNDS_MAX = 200
+"""At the end of a run so much of its transcripts is read at most, in rounds of `tallies.BYTES_MAX`."""
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 """What the machine lacks for a while; nothing that is wrong with the run."""
 
@@ -180,14 +184,25 @@ class Captain:
         if not view.run.cleared:
             servers = {agent.server for agent in view.agents.values() if agent.server is not None}
             ended = helm.world.hands.clear(self.run, list(servers))
-            helm.record(lambda tx: self._note_cleared(tx, ended))
+            found = self._count_once_more(helm, view)
+            helm.record(lambda tx: self._note_cleared(tx, view, found, ended))
         send_notices(helm, view)
         if unsent(helm):
             return BEAT_S
         self._leave(helm, lambda tx: True)
         return None
 
-    def _note_cleared(self, tx: Tx, ended: int) -> None:
+    def _count_once_more(self, helm: Helm, view: RunView) -> dict[str, AgentTally]:
+        """What the agents have used until their end."""
+        for _ in range(TALLY_ROUNDS_MAX):
+            helm.world.eyes.pulse()
+            found = helm.world.eyes.tallies(view, list(view.agents))
+            if not any(one.behind for one in found.values()):
+                break
+        return found
+
+    def _note_cleared(self, tx: Tx, view: RunView, found: dict[str, AgentTally], ended: int) -> None:
+        close_tallies(tx, view, found)
         tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
         change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
 

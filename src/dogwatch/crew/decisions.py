@@ -29,6 +29,7 @@ def decide(
     limits = view.limits_of(agent.agent)
     started_s = limits.startup_s + BACKOFF_S_MAX
     verify_s = {"ESCALATE": ONCE_S, "RESTART": started_s, "REPLACE": started_s, "PROBE": 2 * limits.probe_s}
+    verify_s["INTERRUPT"] = limits.probe_s + limits.receipt_s
     decision = DecisionRecord(
         run=agent.run,
         id=alert.replace("/", "."),

@@ -6,6 +6,7 @@ import faulthandler
 import os
 import selectors
 import signal
+import sys
 from dataclasses import dataclass
 
 from dogwatch.coordination.ledgers import bind, open_home_ledger
@@ -16,7 +17,10 @@ from dogwatch.crew.membership import join
 from dogwatch.crew.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store
+from dogwatch.ledger.records import load
+from dogwatch.model.plan import Plan
 from dogwatch.model.process import ProcessId
+from dogwatch.model.redact import Redactor, known_secrets
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import identify
@@ -43,14 +47,16 @@ def main(home: Home, member: str, run: str) -> int:
     if member not in MEMBERS or bool(run) == (member == "dispatcher"):
         raise UsageError(f"no such crew member: {member} {run}".rstrip(), hint="dispatcher, captain RUN, watchdog RUN")
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=True)
-    log = Log(member, run)
     clock = SystemClock()
     now = clock.now()
     ledger = open_home_ledger(home, clock)
     bind(home, ledger)
+    ledger.redactor = redactor = Redactor(_secrets(ledger, run))
+    log = Log(member, run, redactor=redactor)
+    sys.excepthook = log.crashed
     selector = selectors.DefaultSelector()
     os.makedirs(home.run(run) if run else home.path, mode=0o700, exist_ok=True)
-    eyes = MachineEyes(home, now.boot, selector, member, run)
+    eyes = MachineEyes(home, now.boot, selector, member, run, redactor)
     process = identify(os.getpid(), now.boot) or ProcessId(now.boot, os.getpid(), 0)
     lease = join(ledger, member, run, process, eyes.life, now)
     if lease is None:
@@ -60,6 +66,13 @@ def main(home: Home, member: str, run: str) -> int:
     eyes.pulse()
     place = Place(home, run, lease, ledger, clock, selector, eyes, log)
     return {"watchdog": _watchdog, "dispatcher": _dispatcher, "captain": _captain}[member](place)
+
+
+def _secrets(ledger: Store, run: str) -> dict[str, str]:
+    """What must stand in no log and no record: of our own environment, and of what the run's agents are given."""
+    plan = ledger.read(lambda reader: load(reader, Plan, f"plan/{run}")) if run else None
+    given = [role.environment for role in plan.roles] if plan is not None else []
+    return known_secrets(os.environ, *given)
 
 
 # Each member imports its own code only: in a watchdog's process there is nothing that could touch an agent.

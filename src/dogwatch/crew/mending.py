@@ -11,13 +11,13 @@ from dataclasses import replace
 from dogwatch.crew.decisions import ONCE_S, decide
 from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.holds import account_of, held, hold
+from dogwatch.crew.interrupting import STOP_LOOP, press
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.succession import restart
-from dogwatch.crew.tasks import dispatch_text
+from dogwatch.crew.tasks import dispatch_text, rescue_task
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import change, save
+from dogwatch.ledger.records import change
 from dogwatch.model import brief
-from dogwatch.model.lifecycle import TASK
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import Duty, RunView
@@ -124,9 +124,7 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
     if task is None:
         return False
     _done(tx, item)
-    save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
-    body = {"task": task.task, "diagnosis": found.kind, "evidence": list(found.evidence)}
-    tx.append("task_rescued", body, run=agent.run, agent=agent.agent)
+    rescue_task(tx, task, found.kind, found.evidence)
     decide(tx, view, agent, "RESCUE", found.kind, found.evidence, item.id, subject=task.task)
     return True
 
@@ -194,10 +192,12 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
         decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
         body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
         tx.append("agent_interrupted", body, run=agent.run, agent=agent.agent)
+        if found.kind == STOP_LOOP:
+            change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(tx.now,)))
         return _settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
 
     helm.record(fn)
-    return helm.world.hands.interrupt(agent)
+    return press(helm, agent)
 
 
 def _withdraw(tx: Tx, run: str, item: Item, why: str) -> bool:

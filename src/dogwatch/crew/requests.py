@@ -73,7 +73,7 @@ def _handle(helm: Helm, tx: Tx, handler: Handler, body: Mapping[str, Any]) -> An
 
 def report(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
     task = _own_task(view, agent, str(body.get("task") or ""))
-    result, note = _text(body, "result"), _note(body)
+    result, note = _text(body, "result"), _note(helm, body)
     if result not in ("done", "failed"):
         raise UsageError(f"a report is done or failed, not {result!r}")
     if task.state in ("reported", "accepted"):
@@ -110,7 +110,7 @@ def claim(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[s
 
 
 def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
-    name, verdict, note = _text(body, "checkpoint"), _text(body, "verdict"), _note(body)
+    name, verdict, note = _text(body, "checkpoint"), _text(body, "verdict"), _note(helm, body)
     record = view.checkpoints.get(name)
     if record is None:
         raise RefusedError(
@@ -240,11 +240,12 @@ def _clean(text: str, name: str) -> str:
     return text
 
 
-def _note(body: Mapping[str, Any]) -> str:
+def _note(helm: Helm, body: Mapping[str, Any]) -> str:
+    """What it says, without tokens: unlike mail, it is for the ledger and for people."""
     note = body.get("note") or ""
     if not isinstance(note, str) or len(_clean(note, "a note").encode()) > NOTE_BYTES_MAX:
         raise UsageError(f"a note is a text of at most {NOTE_BYTES_MAX} bytes", hint="write a file and name its path")
-    return note
+    return helm.log.redactor.text(note)
 
 
 def _op(body: Mapping[str, Any]) -> str:
@@ -255,10 +256,10 @@ def _record_refusal(helm: Helm, body: Mapping[str, Any], code: str, message: str
     """Whatever the caller sent, what is kept of it is short and plain."""
     agent = str(body.get("agent"))
     event = {
-        "op": ascii(body.get("op"))[:64],
+        "op": ascii(helm.log.redactor.value(body.get("op")))[:64],
         "incarnation": ascii(body.get("incarnation"))[:16],
         "code": code,
-        "message": message.encode("ascii", "backslashreplace").decode()[:500],
+        "message": helm.log.redactor.text(message).encode("ascii", "backslashreplace").decode()[:500],
     }
     known = agent if NAME.fullmatch(agent) else ""
     try:

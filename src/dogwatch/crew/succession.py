@@ -60,6 +60,7 @@ def restart(
             confirmed=None,
             nudges=0,
             probed=None,
+            interrupts=(),
             conversation=incarnation if forgets else agent.conversation,
             restarts=(*recent, tx.now) if counts else recent,
             not_before=tx.now.plus(backoff_s) if backoff_s else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dogwatch.crew.helm import send
@@ -51,6 +52,13 @@ def return_or_fail(tx: Tx, task: TaskRecord, reason: str) -> bool:
     tx.append("task_returned", {"task": task.task, "note": reason}, run=task.run, agent=task.agent)
     release_agent(tx, task)
     return True
+
+
+def rescue_task(tx: Tx, task: TaskRecord, diagnosis: str, evidence: Sequence[str]) -> None:
+    """The task counts as reported: its outputs are there, and only the report is missing."""
+    save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
+    body = {"task": task.task, "diagnosis": diagnosis, "evidence": list(evidence)}
+    tx.append("task_rescued", body, run=task.run, agent=task.agent)
 
 
 def fail_task(tx: Tx, task: TaskRecord, reason: str) -> bool:

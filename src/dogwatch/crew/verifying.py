@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dogwatch.crew.decisions import decide
 from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.interrupting import tend_interrupt
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.routing import end_run
 from dogwatch.crew.succession import replace_agent, restart
@@ -28,16 +29,19 @@ def verify(helm: Helm, view: RunView) -> None:
     """Looks at every agent about which something was decided or asked."""
     decisions = helm.ledger.read(lambda reader: load_all(reader, DecisionRecord, f"{OPEN_DECISION}/{helm.run}/"))
     probed = {agent.agent for agent in view.agents.values() if agent.probed is not None}
-    wanted = {view.current(one.agent) for one in decisions} | probed
+    interrupted = {one.agent for one in view.agents.values() if one.interrupts and one.state != "ERROR"}
+    wanted = {view.current(one.agent) for one in decisions} | probed | interrupted
     wanted |= {agent.agent for agent in view.agents.values() if agent.stalled and not agent.successor}
     names = [name for name in wanted if view.agents[name].process is not None]
-    sights = helm.world.eyes.look(view, names, screens=bool(probed)) if names else {}
+    sights = helm.world.eyes.look(view, names, screens=bool(probed or interrupted)) if names else {}
     for decision in decisions:
         found = outcome(decision, view, sights.get(view.current(decision.agent)), helm.now)
         if found is not None:
             _conclude(helm, decision, found)
     for name in wanted:
-        if name in sights:
+        if name in sights and name in interrupted:
+            tend_interrupt(helm, view, view.agents[name], sights[name])
+        elif name in sights:
             _tend(helm, view, view.agents[name], sights[name])
 
 

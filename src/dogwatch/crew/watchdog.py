@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from dogwatch.crew.books import Books
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, keep_dispatcher, renew
 from dogwatch.crew.notices import push_notice
@@ -39,6 +40,7 @@ class Watchdog:
         self.log = log
         self._dispatcher = Reviver()
         self._doubt = Doubt()
+        self._books = Books()
         self._seen: WatchRecord | None = None
         self._told: set[str] = set()
 
@@ -65,6 +67,7 @@ class Watchdog:
         # Only where it will be told: most sweeps find nothing new.
         graph = cache(lambda: waits(view, sights, now))
         self._remember(ledger, found, sights, graph, view, held, now)
+        self._books.keep(ledger, self.lease, view, world.eyes.tallies(view, names), sights, now)
         if held:
             self._tell_doubt(ledger, held)
             return
@@ -136,6 +139,7 @@ class Watchdog:
                 stall=diagnosis.stall,
                 tier=alerts.tier_of(diagnosis, view.limits_of(name)),
                 screen=sights[name].screen,
+                source=diagnosis.source,
                 waits_for=diagnosis.waits_for,
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
                 context=sights[name].context,

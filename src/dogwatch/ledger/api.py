@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from dogwatch.model.moment import Moment
+from dogwatch.model.redact import Redactor
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -140,6 +141,10 @@ class Tx(Reader, Protocol):
 
 class Store(Protocol):
     """A ledger that is open."""
+
+    redactor: Redactor
+    """What is taken out of events, items and most documents before they are kept: tokens by their shape, and values
+    that whoever opened it knows to be secret."""
 
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Json
+from dogwatch.model.redact import Redactor
 
 BODY_BYTES_MAX = 1024 * 1024
 BODY_DEPTH_MAX = 100
@@ -35,6 +36,12 @@ def dump(body: Json) -> str:
             hint="write the content to a file and record its path and checksum",
         )
     return text
+
+
+def dump_told(body: Json, redactor: Redactor) -> str:
+    """The same for what was told by somebody else, without the tokens in it."""
+    text = dump(body)
+    return dump(redactor.value(body)) if redactor.suspects(text) else text
 
 
 def load(text: str) -> dict[str, Any]:

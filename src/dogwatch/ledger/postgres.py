@@ -18,6 +18,7 @@ from dogwatch.ledger.postgres_schema import MEASURES, RING, bring_up_to_date
 from dogwatch.ledger.postgres_session import CHANNEL, SERVER_VERSION_MIN, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.postgres_tx import READING, WRITING, PostgresTx, settings
 from dogwatch.ledger.refusals import refuse_moved
+from dogwatch.model.redact import BY_SHAPE
 
 T = TypeVar("T")
 
@@ -61,6 +62,7 @@ class PostgresStore:
         away_s: float = AWAY_S,
         maintenance: bool = False,
     ) -> None:
+        self.redactor = BY_SHAPE
         self._name = postgres_errors.shown(url)
         self._url = url
         self._clock = clock
@@ -243,7 +245,9 @@ class PostgresStore:
         session = self._connected()
         self._ring_if_due()
         self._is_open = True
-        return PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
+        tx = PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
+        tx.redactor = self.redactor
+        return tx
 
     def _end(self, tx: PostgresTx) -> None:
         try:

@@ -11,10 +11,14 @@ from typing import Any
 
 from dogwatch.errors import ConflictError, StaleError, UsageError
 from dogwatch.ledger.api import Item, Json, Lease
-from dogwatch.ledger.bodies import checked, dump, required, seconds
+from dogwatch.ledger.bodies import checked, dump, dump_told, required, seconds
 from dogwatch.ledger.sql_reader import Dialect, SqlReader, item_columns, to_lease
 from dogwatch.model.moment import Moment
+from dogwatch.model.redact import BY_SHAPE
 
+AS_THEY_ARE = ("plan/", "task/", "message/")
+"""Documents that must say exactly what the operator or an agent said: what agents are started with and told to do, and
+mail until it has come to its end. From everything else tokens are taken out."""
 EVENT = "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"
 
 
@@ -22,6 +26,8 @@ class SqlTx(SqlReader):
     """All of it or nothing. The caller has begun it, and commits it. `news` is whether anybody needs to hear of it."""
 
     news = False
+    redactor = BY_SHAPE
+    """What must not be kept. The store that begins the transaction has its own."""
     _fresh: Item | None = None
     """What was claimed last in this very transaction: its claim needs no looking at."""
 
@@ -33,13 +39,13 @@ class SqlTx(SqlReader):
             checked(agent, "an agent"),
             required(kind, "an event's kind"),
             *columns(self.now),
-            dump(body),
+            dump_told(body, self.redactor),
         )
         return self._append(values)
 
     def put(self, key: str, body: Json, revision: int | None = None) -> int:
         """Writes a document and returns its new revision."""
-        text = dump(body)
+        text = dump(body) if key.startswith(AS_THEY_ARE) else dump_told(body, self.redactor)
         required(key, "a document's key")
         if revision is None:
             statement = (
@@ -118,11 +124,12 @@ class SqlTx(SqlReader):
         identity = checked(item_id, "an item's id") or os.urandom(8).hex()
         expires = None if ttl_s is None else self.now.plus(seconds(ttl_s, "an item's time"))
         shared = (self._host, ttl_s or 0.0)
+        text = dump_told(body, self.redactor)
         inserted = self.insert(
             "INSERT INTO items (queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot,"
             " ttl_mono, ttl_wall, host, ttl_server, body)"
             f" VALUES (?, ?, 'open', '', 0, ?, ?, ?, ?, ?, ?, ?, {self.dialect.now} + ?, ?)",
-            (required(queue, "a queue"), identity, *columns(self.now), *columns(expires), *shared, dump(body)),
+            (required(queue, "a queue"), identity, *columns(self.now), *columns(expires), *shared, text),
             unless="(queue, id)",
         )
         return identity if inserted else None

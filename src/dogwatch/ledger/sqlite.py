@@ -16,6 +16,7 @@ from dogwatch.ledger.doorbell import Doorbell
 from dogwatch.ledger.sqlite_file import open_connection
 from dogwatch.ledger.sqlite_tx import SqliteTx
 from dogwatch.ledger.writer_queue import WriterQueue
+from dogwatch.model.redact import BY_SHAPE
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: str, clock: Clock, *, lock_wait_s: float = 30.0, maintenance: bool = False) -> None:
+        self.redactor = BY_SHAPE
         self._path = os.path.abspath(path)
         self._clock = clock
         self._queue_wait_s = min(QUEUE_WAIT_S_MAX, lock_wait_s)
@@ -64,6 +66,7 @@ class SqliteStore:
             with self._turn():
                 self._begin("BEGIN IMMEDIATE")
                 tx = SqliteTx(self._connection, self._path, self._clock.now())
+                tx.redactor = self.redactor
                 try:
                     result = fn(tx)
                     self._commit(tx)

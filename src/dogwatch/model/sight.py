@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+SCREEN, STATE_FILE = "screen", "state file"
+"""Where it is seen what a client is doing, beside its hooks."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -33,11 +36,13 @@ class Turn:
 
     `receipts` are the ids of dogwatch's messages that the client has submitted, with the time. `call` is the latest
     tool call, or the latest few that take turns, `period` how many, and `repeats` how often they were made in a row,
-    beginning at `repeats_since`; `calls` and `laps` are what that is counted with. `stops` counts how often the
-    client wanted to stop since it last did something else. `failure` is the provider's error that ended the last turn,
-    `dialog` the question that waits for a person's answer; `compacting` is since when the context is being made shorter
-    (0: it is not), `compacted` when that was last done; `wrote` are the latest files that its tools were to write, and
-    `transcript` is the client's own file of its conversation.
+    beginning at `repeats_since`; `calls` and `laps` are what that is counted with. `newest` is the newest event of all,
+    `own` that of the agent itself, not of a sub-agent. `stops` counts how often the client has tried to stop again in
+    this turn after a hook had held it, since `stops_since`; `ended` is why the captain itself has ended the last turn,
+    empty where the client did. `failure` is the provider's error that ended the last turn, `dialog` the question that
+    waits for a person's answer; `compacting` is since when the context is being made shorter (0: it is not),
+    `compacted` when that was last done; `wrote` are the latest files that its tools were to write, and `transcript` is
+    the client's own file of its conversation.
     """
 
     state: Literal["none", "idle", "working"] = "none"
@@ -53,7 +58,10 @@ class Turn:
     period: int = 1
     repeats: int = 0
     repeats_since: float = 0.0
+    own: float = 0.0
     stops: int = 0
+    stops_since: float = 0.0
+    ended: str = ""
     failure: str = ""
     dialog: str = ""
     dialog_since: float = 0.0
@@ -100,8 +108,9 @@ class Sight:
     """Everything that was seen of an agent.
 
     `own_fault` is whether a death can be the agent's own failure: a reboot is nobody's. Without `hooks` the client
-    says nothing of its turns: whatever it does looks alike. `screen` has been what it is since `screen_since`, and the
-    whole incarnation is looked at since `watched_since`. `life` is the newest sign of life that is no progress, on the
+    says nothing of its turns: whatever it does looks alike. `screen` is what the client shows that it is doing, by
+    `source`: its own state file where it has one, else its screen. It has been so since `screen_since`, and the whole
+    incarnation is looked at since `watched_since`. `life` is the newest sign of life that is no progress, on the
     monotonic clock: cpu time, a screen that changes, a process that comes or goes; 0 for none so far. `elsewhere` are
     files with the name of a missing output that were written since the dispatch in other places. `context` is the used
     share of what the client can keep in mind, None where it does not tell.
@@ -114,6 +123,7 @@ class Sight:
     turn: Turn = Turn()
     tree: Tree | None = None
     screen: str = "unknown"
+    source: str = SCREEN
     screen_since: float = 0.0
     watched_since: float = 0.0
     life: float = 0.0

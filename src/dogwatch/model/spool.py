@@ -11,11 +11,14 @@ The payload is the hook's stdin with line breaks turned to spaces, cut at 65,536
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 VERSION = b"1"
 PAYLOAD_BYTES_MAX = 65536
+TURN_ENDED = "TurnEnded"
+"""The captain's own event: an interrupt has ended a turn, and no hook tells of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,14 @@ class SpoolLine:
         except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
+
+
+def render(wall: float, mono: float, incarnation: int, pid: int, event: str, payload: Mapping[str, Any]) -> bytes:
+    """The same line as a hook's, for what dogwatch itself has to say."""
+    raw = json.dumps(payload).encode()
+    return b"%s\t%.6f\t%.6f\t%d\t%d\t%s\t%d\t%s\n" % (
+        VERSION, wall, mono, incarnation, pid, event.encode("ascii"), len(raw), raw,
+    )  # fmt: skip
 
 
 def parse(line: bytes) -> SpoolLine | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import Sight
+from dogwatch.model.sight import STATE_FILE, Sight
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Kind, has_client
 from dogwatch.policy.idle_prompt import idle
@@ -35,7 +35,7 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
             return None
         is_young = not turn.tools or all(now.mono - tool.since < limits.long_tool_s for tool in turn.tools.values())
         return WORKING if is_young else None
-    if turn.state == "none" or sight.screen != "idle" or turn.stops >= limits.stops_max or turn.compacting:
+    if turn.state == "none" or sight.screen != "idle" or turn.compacting:
         return None
     if not owes:
         return RESTING
@@ -101,15 +101,18 @@ def _starting(case: Case) -> Diagnosis:
     if case.sight.screen == "dialog" and case.age(case.sight.screen_since) >= case.limits.dialog_s:
         return Diagnosis(
             kind="startup_dialog",
-            confidence=LIKELY,
+            confidence=case.shown,
             quiet_s=age,
-            evidence=("screen: a dialog stands where the prompt should be", *case.sight.lines[-8:]),
+            evidence=(f"{case.sight.source}: a dialog stands where the prompt should be", *case.sight.lines[-8:]),
             action="ESCALATE",
             advice="answer the dialog: dogwatch attach shows it",
             stall=case.stall("startup_dialog"),
         )
     if age < case.limits.startup_s or case.sight.screen == "dialog":
         return Diagnosis(kind="starting", quiet_s=age, evidence=("hooks: the client has not said that it started",))
+    if case.sight.screen == "busy" and case.sight.source == STATE_FILE:
+        proof = (f"{STATE_FILE}: the client is busy", "hooks: it has not said that it started")
+        return Diagnosis(kind="working", confidence=case.shown, quiet_s=age, evidence=proof)
     return Diagnosis(
         kind="startup_stall",
         quiet_s=age,
@@ -127,8 +130,8 @@ def _asking(case: Case) -> Diagnosis | None:
         about = turn.dialog or "see its screen"
         return Diagnosis(
             kind="awaiting_permission",
-            confidence=SURE if turn.dialog else LIKELY,
-            evidence=(f"screen: a dialog asks for permission ({about})",),
+            confidence=SURE if turn.dialog else case.shown,
+            evidence=(f"{sight.source}: a dialog asks for permission ({about})",),
             action="ESCALATE",
             advice=f"a person must answer: {about}",
             stall=case.stall("permission", f"{turn.dialog_since or turn.newest:.3f}"),
@@ -152,12 +155,25 @@ def _asking(case: Case) -> Diagnosis | None:
     if turn.compacting and case.age(turn.compacting) < limits.claim_s:
         proof = f"hooks: the context is being made shorter for {case.age(turn.compacting):.0f} s"
         return Diagnosis(kind="working", evidence=(proof,))
-    if turn.stops >= limits.stops_max and case.age(turn.newest) < limits.nudge_s and sight.screen != "idle":
+    if turn.stops > limits.stops_max and _is_held_again(case):
+        times = f"hooks: {turn.stops} times in this turn it tried to stop after a hook had held it"
         return Diagnosis(
             kind="stop_loop",
-            evidence=(f"hooks: it tried to stop {turn.stops} times in a row",),
-            action="INTERRUPT",
-            advice="interrupt the turn",
-            stall=case.stall("stops", f"{turn.since:.3f}"),
+            evidence=(f"{times}, for {case.age(turn.stops_since):.0f} s", f"screen: {sight.screen}"),
+            action="" if case.agent.interrupts else "INTERRUPT",
+            advice="wait: it was interrupted" if case.agent.interrupts else "interrupt the turn",
+            stall=case.stall("stops", f"{turn.stops_since:.3f}"),
         )
     return None
+
+
+def _is_held_again(case: Case) -> bool:
+    """Whether its latest stop was held as well. One that was let through leaves a prompt, or a screen that is busy with
+    sub-agents only; a further stop tells the same where the screen does not. In a tool it does what the hook asks for.
+    """
+    turn, sight = case.sight.turn, case.sight
+    if turn.state != "idle" or sight.screen in ("idle", "error"):
+        return False
+    if sight.screen == "busy" and not turn.subagents:
+        return True
+    return turn.stops > case.limits.stops_max + 1 and case.age(turn.own) < case.limits.nudge_s

@@ -9,7 +9,7 @@ from typing import Literal
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import Child, Sight, Subagent, Turn
+from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent, Turn
 from dogwatch.model.view import Duty
 
 Kind = Literal[
@@ -38,8 +38,10 @@ Kind = Literal[
 ]
 Action = Literal["", "NUDGE", "RESCUE", "PROBE", "RESTART", "INTERRUPT", "HOLD", "ESCALATE"]
 
-CERTAIN, SURE, LIKELY = 1.0, 0.95, 0.7
-"""How sure a diagnosis is that rests on the process, on the client's hooks, on its screen alone."""
+CERTAIN, SURE, TOLD, LIKELY = 1.0, 0.95, 0.85, 0.7
+"""How sure a diagnosis is that rests on the process, on the client's hooks, on its state file, on its screen alone."""
+SOURCES = ("process", "hooks", STATE_FILE, SCREEN, "files", "ledger", "mail", "tmux")
+"""What a line of evidence begins with, and a colon."""
 CONTEXT_FULL = "context_full"
 """The failure of a turn into whose context nothing more fits."""
 IDLE_CORES = 0.05
@@ -65,6 +67,12 @@ class Diagnosis:
     waits_for: str = ""
     retell: bool = False
 
+    @property
+    def source(self) -> str:
+        """What it rests on first of all; empty where it has no evidence of that form."""
+        head = self.evidence[0].partition(":")[0] if self.evidence else ""
+        return head if head in SOURCES else ""
+
 
 @dataclass(slots=True)
 class Case:
@@ -82,6 +90,11 @@ class Case:
     def age(self, mono: float) -> float:
         """Seconds since then."""
         return max(0.0, self.now.mono - mono)
+
+    @property
+    def shown(self) -> float:
+        """How sure it is what the client shows that it is doing."""
+        return TOLD if self.sight.source == STATE_FILE else LIKELY
 
     def stall(self, *parts: object) -> str:
         """The name of a stall of this incarnation."""

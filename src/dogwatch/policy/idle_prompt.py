@@ -33,7 +33,7 @@ def idle(case: Case) -> Diagnosis:
         return stalled(case, alone_s)
     if screen in ("busy", "starting", "dialog"):
         # Between two hooks, or waiting for a job of its own in the background: not idle, whatever the last hook said.
-        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(f"screen: {screen}",))
+        return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(f"{sight.source}: {screen}",))
     if duty is None or duty.delivered is None:
         proof = "hooks: no turn is open, no task is held"
         return Diagnosis(kind="idle", quiet_s=quiet_s, evidence=(proof,))
@@ -115,10 +115,11 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             stall=f"{stall}:approved",
         )
     compacted = ("hooks: its context was made shorter since it got the task",) if is_compacted(duty, sight) else ()
+    ended = (f"ledger: its turn was interrupted ({turn.ended})",) if turn.ended else ()
     return Diagnosis(
         kind="silent_turn",
         quiet_s=quiet_s,
-        evidence=(idle, *compacted),
+        evidence=(idle, *compacted, *ended),
         action="NUDGE",
         advice="give it its task again" if compacted else "ask it to go on",
         retell=bool(compacted),

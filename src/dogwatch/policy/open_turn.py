@@ -63,19 +63,19 @@ def _open_at_the_prompt(case: Case, quiet_s: float) -> Diagnosis:
     """The hooks have not told of the turn's end, and the prompt stands there: interrupted by a person, for example. The
     screen alone says so, so it is acted on later than where the hooks do."""
     if quiet_s < case.limits.nudge_s or case.duty is None or case.duty.delivered is None:
-        proof = "hooks: a turn is open, the screen shows a prompt"
+        proof = f"hooks: a turn is open, the {case.sight.source} shows a prompt"
         return Diagnosis(kind="working", quiet_s=quiet_s, evidence=(proof,))
-    is_due = quiet_s >= case.limits.tier2_s
+    is_due, source = quiet_s >= case.limits.tier2_s, case.sight.source
     return Diagnosis(
         kind="silent_turn",
-        confidence=LIKELY,
+        confidence=case.shown,
         quiet_s=quiet_s,
         evidence=(
-            f"screen: the prompt is idle for {case.age(case.sight.screen_since):.0f} s",
+            f"{source}: the prompt is idle for {case.age(case.sight.screen_since):.0f} s",
             f"hooks: nothing for {quiet_s:.0f} s, the end of the turn was not told",
         ),
         action="NUDGE" if is_due else "",
-        advice="ask it to go on" if is_due else f"wait until {case.limits.tier2_s:g} s: only the screen says so",
+        advice="ask it to go on" if is_due else f"wait until {case.limits.tier2_s:g} s: only the {source} says so",
         stall=case.stall("prompt", f"{case.sight.turn.newest:.3f}"),
     )
 

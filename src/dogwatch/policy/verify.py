@@ -81,6 +81,9 @@ def _effect(decision: DecisionRecord, who: str, sight: Sight | None, *, is_same:
         if not sight.hooks:
             return f"process: {who} lives"
         return f"hooks: {who} has started" if sight.turn.state != "none" else ""
+    if decision.action == "INTERRUPT" and decision.diagnosis == "stop_loop":
+        # A loop that goes on is heard of as well.
+        return "hooks: the turn has ended" if is_same and not sight.turn.stops else ""
     if sight.turn.newest > decision.at.mono and is_same:
         return "hooks: it went on afterwards"
     return ""

@@ -71,6 +71,8 @@ class Body:
         self.busy_since: float | None = None
         self.finished = ""
         self.enters_to_swallow = 0
+        self.stop_held = False
+        self.deaf = False
         self.orders: dict[str, Order] = {}
         self.subagents: dict[str, dict[str, Any]] = {}
         self.children: set[subprocess.Popen[bytes]] = set()

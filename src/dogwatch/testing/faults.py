@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import time
+from itertools import count
 
 from dogwatch.testing.behaviours import Message, Program, TurnOver, pause
 from dogwatch.testing.loop import Steps, Wait
@@ -145,13 +146,19 @@ def grow(program: Program, step: Step, message: Message) -> Steps[None]:
 
 
 def stop_loop(program: Program, step: Step, message: Message) -> Steps[None]:
+    """As under a hook that holds every stop. The client says so from the second stop of the turn on."""
     body = program.body
-    for number in range(step["times"]):
-        body.truth.did("stop_again", number=number + 1)
-        yield from body.hook(
-            "Stop", stop_hook_active=number > 0, last_assistant_message="I am done.", background_tasks=[]
-        )
-        yield Wait(0.1)
+    body.deaf = step["deaf"]
+    try:
+        for number in count(1) if step["times"] is None else range(1, step["times"] + 1):
+            body.truth.did("stop_again", number=number)
+            yield from body.hook(
+                "Stop", stop_hook_active=body.stop_held, last_assistant_message="I am done.", background_tasks=[]
+            )
+            body.stop_held = True
+            yield Wait(step["seconds"])
+    finally:
+        body.deaf = False
 
 
 def context(program: Program, step: Step, message: Message) -> Steps[None]:

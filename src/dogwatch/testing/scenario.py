@@ -270,7 +270,7 @@ STEPS: dict[str, dict[str, Field]] = {
         "output": (_text, ""),
         "never": (_flag, False),
     },
-    "stop_loop": {"times": (_whole, _REQUIRED)},
+    "stop_loop": {"times": (_whole, None), "seconds": (_seconds, 0.1), "deaf": (_flag, False)},
     "context": {"used": (_share, _REQUIRED), "full": (_flag, False)},
     "compact": {"seconds": (_seconds, 1.0)},
     "old_error": {},

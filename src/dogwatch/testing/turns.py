@@ -50,6 +50,9 @@ class Turns:
         """Ends the turn where it is, without a Stop hook."""
         if self._turn is None or self._body.view.starting:
             return
+        if self._body.deaf:
+            self._body.truth.did("interrupt_ignored")
+            return
         self._body.loop.cancel(self._turn)
         self._body.truth.did("interrupted")
         self._body.show("Interrupted · What should be done instead?")
@@ -88,7 +91,7 @@ class Turns:
         data = _bytes(text)
         digest = hashlib.sha256(data).hexdigest()
         body.truth.did("prompt", ids=ids, bytes=len(data), sha256=digest, text=text[:2000])
-        body.busy_since, body.finished = time.monotonic(), ""
+        body.busy_since, body.finished, body.stop_held = time.monotonic(), "", False
         refused = yield from body.hook("UserPromptSubmit", prompt=text)
         if refused is not None:
             body.truth.did("prompt_refused", ids=ids, reason=refused[:500])
@@ -112,15 +115,16 @@ class Turns:
     def _stop(self) -> Steps[None]:
         """The Stop hook; where it refuses, the agent tries again, as a model does that has nothing more to say."""
         body = self._body
-        for attempt in range(STOP_TRIES_MAX):
+        for _ in range(STOP_TRIES_MAX):
             refused = yield from body.hook(
                 "Stop",
-                stop_hook_active=attempt > 0,
+                stop_hook_active=body.stop_held,
                 last_assistant_message=body.said,
                 background_tasks=list(body.subagents.values()),
             )
             if refused is None:
                 break
+            body.stop_held = True
             body.truth.did("stop_refused", reason=refused[:500])
             body.show(f"Stop refused: {refused}")
         body.truth.did("turn_end", stop=True)

@@ -107,6 +107,26 @@ def crew_processes(home: str) -> list[int]:
     return found
 
 
+def pid_namespace(pid: int) -> str:
+    """The pid namespace of `pid`, such as `pid:[4026531836]`; empty where that cannot be seen."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def inner_pid(pid: int) -> int:
+    """What `pid` is called in its own namespace; the same where that cannot be seen."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"NSpid:"):
+                    return int(line.split()[-1])
+    except (OSError, ValueError):
+        pass
+    return pid
+
+
 def _stat(pid: int) -> tuple[str, int, int]:
     """State letter, parent and start time of `pid`. The command's name may hold anything, even `)` and spaces."""
     with open(f"/proc/{pid}/stat", "rb") as file:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dogwatch.errors import MissingToolError
 from dogwatch.model.plan import NOTIFY_VARIABLE, TARGETS_VARIABLE
+from dogwatch.model.redact import is_secret
 from dogwatch.world.home import LEDGER_VARIABLE
 from dogwatch.world.probe import ProbeFailedError as ProbeFailedError
 
@@ -42,8 +43,8 @@ def run(socket: str, *arguments: str, stdin: bytes | None = None) -> subprocess.
     """One tmux client call on the server behind `socket`; never the user's own server, never a user's configuration."""
     # Without `-u` and under a locale that is not UTF-8, tmux writes `_` for whatever is not plain ASCII.
     argv = ["tmux", "-u", "-S", socket, "-f", "/dev/null", *arguments]
-    # The call that starts the server hands its own environment down to every pane.
-    environment = {name: value for name, value in os.environ.items() if name not in _SECRET}
+    # The call that starts the server hands its own environment down to it, and whoever reaches it can ask for that.
+    environment = {n: value for n, value in os.environ.items() if n not in _SECRET and not is_secret(n)}
     try:
         return subprocess.run(argv, input=stdin, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError:

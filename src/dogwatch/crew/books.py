@@ -1,0 +1,124 @@
+"""Puts on the ledger what was counted of agents: errors and denials as events, once each, and what they have used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dogwatch.crew.notices import push_notice
+from dogwatch.crew.tallies import AgentTally, Told
+from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.ledger.records import load, save
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import AgentRecord
+from dogwatch.model.sight import Sight
+from dogwatch.model.tally import Denial, Tally, TallyRecord, usage
+from dogwatch.model.view import RunView
+from dogwatch.policy.troubles import REPEATS
+
+WRITE_S = 20.0
+"""How old the record of what was used may become while a turn goes on; at the turn's end it is written at once."""
+
+
+class Books:
+    """What the watchdog has put on the ledger already; one that starts anew puts it there again, to no effect."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, int] = {}
+        self._written: dict[str, tuple[Moment, Mapping[str, Tally], int]] = {}
+
+    def keep(
+        self,
+        ledger: Store,
+        lease: Lease,
+        view: RunView,
+        found: Mapping[str, AgentTally],
+        sights: Mapping[str, Sight],
+        now: Moment,
+    ) -> None:
+        """Writes what is new, of all agents in one transaction."""
+        due = {name: one for name, one in found.items() if self._is_due(view.agents[name], one, sights[name], now)}
+        if not due:
+            return
+
+        def fn(tx: Tx) -> None:
+            tx.check(lease)
+            for name, one in due.items():
+                record_tally(tx, view, view.agents[name], one, self._told.get(name, 0))
+
+        ledger.run(fn)
+        for name, one in due.items():
+            self._told[name] = len(one.told)
+            self._written[name] = (now, one.incarnations, view.agents[name].incarnation)
+
+    def _is_due(self, agent: AgentRecord, found: AgentTally, sight: Sight, now: Moment) -> bool:
+        if len(found.told) < self._told.get(agent.agent, 0):
+            self._told[agent.agent] = 0  # its spool was written anew
+        if len(found.told) > self._told.get(agent.agent, 0):
+            return True
+        at, written, incarnation = self._written.get(agent.agent, (None, {}, 0))
+        if found.incarnations == written and (incarnation == agent.incarnation or not written):
+            return False
+        return at is None or sight.turn.state != "working" or now.since(at) >= WRITE_S
+
+
+def record_tally(tx: Tx, view: RunView, agent: AgentRecord, found: AgentTally, told_before: int = 0) -> TallyRecord:
+    """Tells what was not told before, keeps the counts, and closes those of earlier incarnations."""
+    for told in found.told[told_before:]:
+        _tell(tx, view, agent.agent, told)
+    record = TallyRecord(run=agent.run, agent=agent.agent)
+    known = load(tx, TallyRecord, record.key) or record
+    numbers = {**known.incarnations, **found.incarnations}
+    merged = {n: known.incarnations.get(n, Tally()).larger(found.incarnations.get(n, Tally())) for n in numbers}
+    record = TallyRecord(run=agent.run, agent=agent.agent, incarnations=merged)
+    if record != known:
+        save(tx, record)
+    for number in merged:
+        if int(number) < agent.incarnation:
+            _close(tx, record, number)
+    return record
+
+
+def close_tallies(tx: Tx, view: RunView, found: Mapping[str, AgentTally]) -> None:
+    """At the end of the run: all incarnations, and the run as a whole."""
+    whole = Tally()
+    for agent in view.agents.values():
+        record = record_tally(tx, view, agent, found.get(agent.agent, AgentTally()))
+        whole = whole.plus(record.sum)
+        if str(agent.incarnation) in record.incarnations:
+            _close(tx, record, str(agent.incarnation))
+    if whole.models:
+        tx.append("usage_recorded", usage(whole), f"usage:{view.run.run}", run=view.run.run)
+
+
+def _close(tx: Tx, record: TallyRecord, number: str) -> None:
+    tally = record.incarnations[number]
+    if tally.models:
+        body = {"incarnation": int(number), **usage(tally)}
+        tx.append("usage_recorded", body, f"usage:{record.key}:{number}", run=record.run, agent=record.agent)
+
+
+def _tell(tx: Tx, view: RunView, agent: str, told: Told) -> None:
+    found, run = told.trouble.found, view.run.run
+    op_id = f"trouble:{run}:{agent}:{told.key}"
+    body: dict[str, Any] = {"incarnation": told.incarnation, "severity": found.severity, "count": told.trouble.count}
+    # What was typed and said must not be kept where the pipeline is sensitive.
+    is_open = not view.run.sensitive
+    if isinstance(found, Denial):
+        words = {"reason": found.reason, "command": found.command} if is_open else {"reason": "", "command": ""}
+        denied = {**body, "rule": found.rule, "tool": found.tool, **words}
+        tx.append("guard_denied", denied, op_id, run=run, agent=agent)
+        if told.trouble.alarm:
+            _alarm(tx, run, agent, told, denied)
+    else:
+        message = found.message if is_open else ""
+        error = {**body, "type": found.type, "tool": found.tool, "message": message}
+        tx.append("agent_error", error, op_id, run=run, agent=agent)
+
+
+def _alarm(tx: Tx, run: str, agent: str, told: Told, denied: Mapping[str, Any]) -> None:
+    """One critical denial is on the record; several within an hour are for a person to see."""
+    title = f"{agent}: the guard has denied {REPEATS} critical commands within an hour"
+    latest = f"the latest, by {denied['rule']}: {denied['reason']}"
+    lines = [latest, str(denied["command"]), f"see: dogwatch explain {run}/{agent}"]
+    push_notice(tx, run, "escalation", f"denied:{agent}:{told.key}", title, "\n".join(filter(None, lines)), agent)

@@ -59,7 +59,7 @@ class Lab:
     def start(self, *rules: dict[str, Any], incarnation: int = 1, **top: Any) -> None:
         (self.folder / "scenario.json").write_text(json.dumps({"work_s": 0.2, "rules": rules, **top}))
         environment = {
-            "DOGWATCH_HOME": str(self.folder),
+            "DOGWATCH_HOME": str(self.folder / "home"),
             "DOGWATCH_RUN": self.folder.name,
             "DOGWATCH_ROLE": "analyst",
             "DOGWATCH_INCARNATION": str(incarnation),
@@ -82,7 +82,7 @@ class Lab:
         """What a captain does for its agents, so that the guard knows them."""
         pid = int(self.tmux("display-message", "-p", "-t", "=agent:", "#{pane_pid}"))
         process = identify(pid, boot_id()) or ProcessId("", pid, 0)
-        home = Home(str(self.folder))
+        home = Home(str(self.folder / "home"))
         os.makedirs(home.run(self.folder.name), exist_ok=True)
         agent = AgentRecord(run=self.folder.name, agent="analyst", role="analyst", incarnation=incarnation)
         register(home, agent, process)

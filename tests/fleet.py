@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from commands import call
 from dogwatch.coordination.ledgers import open_home_ledger
-from dogwatch.ledger.api import Event, Store
-from dogwatch.ledger.records import load_run
+from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.records import load, load_run
 from dogwatch.model.process import ProcessId
+from dogwatch.model.records import RunRecord
 from dogwatch.model.view import RunView
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import life, marked
-from helpers import events_of, wait_for
+from helpers import events_since, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = {
@@ -49,6 +51,7 @@ class Fleet:
         self.boot = SystemClock().now().boot
         self._ledger: Store | None = None
         self._children: list[subprocess.Popen[bytes]] = []
+        self._events: list[Event] = []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -78,18 +81,11 @@ class Fleet:
 
     def cli(self, *words: str, check: bool = True, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
         """One call of the command line, to its end."""
-        done = subprocess.run(
-            [sys.executable, "-m", "dogwatch", *words],
-            env=self.environment,
-            cwd=self.project,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        done = call(words, self.environment, self.project, timeout_s=timeout_s)
+        output, errors = done.stdout.decode(), done.stderr.decode()
         if check:
-            assert done.returncode == 0, f"dogwatch {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
+            assert done.returncode == 0, f"dogwatch {' '.join(words)}: {done.returncode}\n{output}\n{errors}"
+        return subprocess.CompletedProcess(done.args, done.returncode, output, errors)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """A call of the command line that goes on."""
@@ -138,7 +134,9 @@ class Fleet:
         return self.ledger.read(lambda reader: load_run(reader, run))
 
     def events(self, kind: str = "", agent: str = "") -> list[Event]:
-        return events_of(self.ledger, kind, agent)
+        """All events, in the order of their commits; of `kind` and `agent` only where these are given."""
+        self._events += events_since(self.ledger, self._events[-1].cursor if self._events else START)
+        return [e for e in self._events if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
 
     def deeds(self, agent: str, did: str = "") -> list[dict[str, Any]]:
         """What the scripted agent really did, from its own ground-truth log."""
@@ -151,7 +149,12 @@ class Fleet:
 
     def wait_over(self, run: str, timeout_s: float = 240) -> RunView:
         """Waits until the run is over and cleared."""
-        wait_for(lambda: self.view(run).run.cleared, timeout_s, lambda: f"the end of {run}:\n{self.tail()}")
+
+        def is_cleared() -> bool:
+            record = self.ledger.read(lambda reader: load(reader, RunRecord, f"run/{run}"))
+            return record is not None and record.cleared
+
+        wait_for(is_cleared, timeout_s, lambda: f"the end of {run}:\n{self.tail()}")
         return self.view(run)
 
     def crew(self, member: str, run: str = "") -> ProcessId | None:

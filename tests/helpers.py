@@ -26,9 +26,14 @@ def wait_for(fn: Callable[[], T], timeout_s: float = 60, what: str | Callable[[]
 
 def events_of(ledger: Store, kind: str = "", agent: str = "") -> list[Event]:
     """All events, in the order of their commits; of `kind` and `agent` only where these are given."""
+    found = events_since(ledger, START)
+    return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
+
+
+def events_since(ledger: Store, cursor: str) -> list[Event]:
+    """The events after the one with this cursor."""
     found: list[Event] = []
-    cursor = START
     while page := ledger.since(cursor, 500):
         found += page
         cursor = page[-1].cursor
-    return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
+    return found

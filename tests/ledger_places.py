@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cli_ledgers import add_run, end_run
+from commands import call
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Event, Store, Tx
 from dogwatch.ledger.copying import records
@@ -54,10 +55,7 @@ class Place:
 
     def cli(self, *words: str, code: int = 0, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """One call of the command line, which must end with this code and never with a traceback."""
-        argv = [sys.executable, "-m", "dogwatch", *words]
-        done = subprocess.run(
-            argv, env=self.environment, input=stdin, capture_output=True, timeout=240, check=False, cwd=self.folder
-        )
+        done = call(words, self.environment, self.folder, stdin, timeout_s=240)
         said = f"dogwatch {' '.join(words)}: {done.returncode}\n{done.stdout.decode()[-3000:]}\n{done.stderr.decode()}"
         assert done.returncode == code, said
         assert b"Traceback" not in done.stderr, said
@@ -107,8 +105,8 @@ class Places:
         if engine == "sqlite":
             return Place(folder)
         assert self._server is not None
-        url = self._server.new_database()
-        self._databases.append(url.rpartition("/")[2])
+        url = self._server.lend_database()
+        self._databases.append(url)
         return Place(folder, url)
 
     def full(self, engine: str, events: int = 40) -> Place:
@@ -119,9 +117,9 @@ class Places:
         return place
 
     def close(self) -> None:
-        for name in self._databases:
+        for url in self._databases:
             assert self._server is not None
-            self._server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            self._server.take_back(url)
         shutil.rmtree(self._base)
 
 

@@ -10,9 +10,9 @@ import pytest
 from dogwatch.ledger.api import Item, Store, Tx
 from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.testing.clock import ManualClock
-from postgres import database, postgres
+from postgres import clean_database, postgres
 
-__all__ = ["database", "postgres"]
+__all__ = ["clean_database", "postgres"]
 
 TTL_S = 60.0
 
@@ -40,10 +40,10 @@ class Claimers:
 
 
 @pytest.fixture
-def claimers(database: str) -> Iterator[Claimers]:
+def claimers(clean_database: str) -> Iterator[Claimers]:
     clock = ManualClock()
     with ExitStack() as stack:
-        one, other = (stack.enter_context(closing(PostgresStore(database, clock))) for _ in range(2))
+        one, other = (stack.enter_context(closing(PostgresStore(clean_database, clock))) for _ in range(2))
         one.run(lambda tx: [tx.push("q", {"name": name}, name) for name in ("a", "b", "c")])
         yield Claimers(one, other, clock)
 

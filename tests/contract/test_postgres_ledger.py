@@ -8,14 +8,14 @@ import pytest
 
 from contract.ledger_contract import LedgerContract
 from contract.parts.opener import UrlOpener
-from postgres import database, postgres
+from postgres import clean_database, postgres
 
-__all__ = ["database", "postgres"]
+__all__ = ["clean_database", "postgres"]
 
 
 @pytest.fixture
-def opener(database: str) -> Iterator[UrlOpener]:
-    made = UrlOpener(database)
+def opener(clean_database: str) -> Iterator[UrlOpener]:
+    made = UrlOpener(clean_database)
     yield made
     made.close()
 

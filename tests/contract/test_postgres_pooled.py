@@ -15,9 +15,9 @@ from contract.parts.processes import child, finish
 from dogwatch.ledger.api import START
 from dogwatch.ledger.postgres import PostgresStore
 from helpers import wait_for
-from postgres import Pooler, Server, database, postgres, shared_server
+from postgres import Pooler, Server, clean_database, postgres, shared_server
 
-__all__ = ["database", "postgres"]
+__all__ = ["clean_database", "postgres"]
 
 
 @functools.cache
@@ -35,8 +35,8 @@ def pooler(postgres: Server) -> Iterator[Pooler]:
 
 
 @pytest.fixture
-def opener(pooler: Pooler, postgres: Server, database: str) -> Iterator[UrlOpener]:
-    made = UrlOpener(pooler.url(database.rpartition("/")[2]))
+def opener(pooler: Pooler, clean_database: str) -> Iterator[UrlOpener]:
+    made = UrlOpener(pooler.url(clean_database.rpartition("/")[2]))
     yield made
     made.close()
 
@@ -58,7 +58,7 @@ class TestPooledLedger(LedgerContract):
 
 
 def test_nothing_of_a_transaction_is_left_on_the_servers_connection(
-    opener: UrlOpener, postgres: Server, pooler: Pooler, database: str
+    opener: UrlOpener,
 ) -> None:
     store = opener()
     store.run(lambda tx: tx.append("kind", {}))

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from dogwatch.ledger.api import Event
-from dogwatch.ledger.records import load
-from dogwatch.model.records import CheckResult, ChecksRecord
+from dogwatch.model.records import CheckResult
 from dogwatch.world.processes import identify, life
-from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, process_of, until
+from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, process_of, self_check, until
 from fleet import Fleet
 from helpers import wait_for
 
@@ -91,8 +90,7 @@ def assert_mended(fleet: Fleet, run: str, message: str) -> None:
 
 def mail_acknowledged(fleet: Fleet, run: str) -> CheckResult | None:
     """What the captain's own check says of the mail."""
-    record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{run}"))
-    return next((one for one in record.results if one.name == "MAIL_ACKNOWLEDGED"), None) if record else None
+    return self_check(fleet, run, "MAIL_ACKNOWLEDGED")
 
 
 @pytest.mark.parametrize("was_told", [False, True], ids=["before-it-is-told", "when-it-is-told"])

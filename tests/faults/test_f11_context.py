@@ -3,18 +3,16 @@ is given again."""
 
 from __future__ import annotations
 
-from dogwatch.ledger.records import load
-from dogwatch.model.records import CheckResult, ChecksRecord
-from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, on_dispatch
+from dogwatch.model.records import CheckResult
+from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, on_dispatch, self_check
 from fleet import Fleet
 from helpers import wait_for
 
 
 def headroom(fleet: Fleet, run: str) -> CheckResult | None:
     """The self-check, once it fails."""
-    record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{run}"))
-    found = [one for one in record.results if one.name == "CONTEXT_HEADROOM"] if record else []
-    return found[0] if found and found[0].result == "failed" else None
+    found = self_check(fleet, run, "CONTEXT_HEADROOM")
+    return found if found is not None and found.result == "failed" else None
 
 
 def test_f11_a_context_that_runs_out_is_seen_coming_and_a_fresh_incarnation_gets_the_brief(fleet: Fleet) -> None:

@@ -11,11 +11,9 @@ from typing import Any
 
 from dogwatch.crew.membership import SILENT_S
 from dogwatch.ledger.api import Event
-from dogwatch.ledger.records import load
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import ChecksRecord
 from dogwatch.world.processes import life
-from faults.watching import assert_unnoticed, beside, decisions, on_dispatch, process_of
+from faults.watching import assert_unnoticed, beside, decisions, on_dispatch, process_of, self_check
 from fleet import Fleet
 from helpers import wait_for
 
@@ -111,8 +109,7 @@ def test_f18_while_watchdogs_die_one_after_another_the_self_check_says_so_and_no
     run = at_work(fleet, CLERK)
 
     def check() -> tuple[str, str]:
-        record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{run}"))
-        one = next((one for one in record.results if one.name == "WATCHDOG_ALIVE"), None) if record else None
+        one = self_check(fleet, run, "WATCHDOG_ALIVE")
         return (one.result, one.detail) if one else ("", "")
 
     killed = []

@@ -3,8 +3,7 @@ noticed until that is done; the parent is never started again for it. A sub-agen
 
 from __future__ import annotations
 
-from dogwatch.ledger.records import load
-from dogwatch.model.records import CheckResult, ChecksRecord
+from dogwatch.model.records import CheckResult
 from faults.watching import (
     assert_unnoticed,
     assert_untouched,
@@ -12,6 +11,7 @@ from faults.watching import (
     on_dispatch,
     press,
     process_of,
+    self_check,
     wait_seen,
     watch,
 )
@@ -30,8 +30,7 @@ def nudges_read(fleet: Fleet, agent: str) -> list[str]:
 
 def subagents_in_time(fleet: Fleet, run: str) -> CheckResult | None:
     """What the captain's own check says of the sub-agents."""
-    record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{run}"))
-    return next((one for one in record.results if one.name == "SUBAGENTS_IN_TIME"), None) if record else None
+    return self_check(fleet, run, "SUBAGENTS_IN_TIME")
 
 
 def test_f21_the_parent_is_asked_to_start_it_again_or_to_document_the_skip_and_then_left_alone(fleet: Fleet) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dogwatch.ledger.records import load
 from dogwatch.model.records import TaskRecord
+from faults.watching import on_dispatch, until
 from fleet import Fleet
 from helpers import wait_for
 
@@ -23,7 +24,7 @@ def test_f22_a_task_that_is_missing_is_named_and_done_before_the_phase_ends(flee
         "deliverable": {"path": "draft.md"},
     }
     quick = {"work_s": 0.3}
-    slow = {"work_s": 12}
+    slow = on_dispatch(until(fleet.base / "go"), "continue")
     run = fleet.launch(fleet.spec(pipeline, {"auditor": quick, "writer": slow}))
     key = f"task/{run}/audit.auditor-3"
 
@@ -35,6 +36,7 @@ def test_f22_a_task_that_is_missing_is_named_and_done_before_the_phase_ends(flee
     # What was written is lost again, however that came about.
     fleet.ledger.run(lambda tx: tx.delete(key))
     dropped = fleet.wait_event("dispatch_dropped")
+    (fleet.base / "go").touch()
     assert dropped.body == {"phase": "audit", "tasks": ["audit.auditor-3"], "expected": 5, "found": 4}
     view = fleet.wait_over(run)
     assert view.run.state == "COMPLETED"

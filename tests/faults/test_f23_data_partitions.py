@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from dogwatch.ledger.records import load
-from dogwatch.model.records import CheckResult, ChecksRecord
+from dogwatch.model.records import CheckResult
 from faults.pipelines import PLAIN, one_task
+from faults.watching import self_check
 from fleet import Fleet
 from helpers import wait_for
 from postgres import Server, postgres
@@ -62,8 +62,7 @@ def pipeline(gate: dict[str, Any]) -> dict[str, Any]:
 
 
 def partition_check(fleet: Fleet, run: str) -> CheckResult | None:
-    record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{run}"))
-    return next((one for one in record.results if one.name == "PARTITION_LIVENESS"), None) if record else None
+    return self_check(fleet, run, "PARTITION_LIVENESS")
 
 
 def test_f23_a_phase_waits_for_an_empty_partition_and_goes_on_when_it_is_filled(

@@ -4,15 +4,14 @@ task, mail and reviews. Where the successor fails too, the spec decides what bec
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import Any
-
-import pytest
 
 from dogwatch.ledger.records import load_all
 from dogwatch.model.records import MessageRecord
 from dogwatch.world.processes import life
 from faults.watching import assert_untouched, beside, decisions, on_dispatch, process_of
-from fleet import Fleet
+from fleet import Fleet, fleets
 from helpers import wait_for
 
 LIMITS = {"nudge_s": 2, "claim_s": 4, "probe_s": 3}
@@ -139,17 +138,34 @@ def test_f39_a_reviewer_that_stalls_again_leaves_its_review_to_its_successor(fle
     assert_untouched(fleet, "clerk")
 
 
-@pytest.mark.parametrize(("on_failure", "state"), [("fail", "FAILED"), ("partial", "PARTIAL")])
-def test_f39_when_the_task_fails_after_the_replacement_too_the_spec_decides(
-    fleet: Fleet, on_failure: str, state: str
-) -> None:
+def launch_failing(fleet: Fleet, on_failure: str) -> str:
+    """A run whose writer hangs twice; who comes after it will fail too."""
     pipeline = beside("clerk", "writer", limits=LIMITS)
     pipeline["roles"]["clerk"] = dict(SLOW)
     pipeline["on_task_failure"] = on_failure
     pipeline["phases"][0]["dispatches"][1]["attempts"] = 1
-    run = fleet.launch(fleet.spec(pipeline, {"clerk": {"work_s": 4}, "writer": on_dispatch("hang")}))
-    wait_hung(fleet, "writer", 2)
-    become(fleet, "writer", on_dispatch({"report": {"outcome": "failed", "note": "the source is gone"}}))
+    return fleet.launch(fleet.spec(pipeline, {"clerk": {"work_s": 4}, "writer": on_dispatch("hang")}))
+
+
+def test_f39_when_the_task_fails_after_the_replacement_too_the_spec_decides(fleet: Fleet) -> None:
+    with contextmanager(fleets)() as other:
+        # Each on a crew of its own, at the same time.
+        both = {"FAILED": (fleet, launch_failing(fleet, "fail")), "PARTIAL": (other, launch_failing(other, "partial"))}
+        hanging = [fleet, other]
+
+        def change_who_hangs() -> bool:
+            for one in [one for one in hanging if len(one.deeds("writer", "hung")) >= 2]:
+                become(one, "writer", on_dispatch({"report": {"outcome": "failed", "note": "the source is gone"}}))
+                hanging.remove(one)
+            return not hanging
+
+        wait_for(change_who_hangs, 60, lambda: "\n".join(one.tail() for one in hanging))
+        for state, (one, run) in both.items():
+            assert_decided(one, run, state)
+
+
+def assert_decided(fleet: Fleet, run: str, state: str) -> None:
+    """The run has ended like this, because of the task that its writer's successor could not do."""
     view = fleet.wait_over(run, 60)
     cause = "task writer-task failed: the source is gone"
     assert (view.run.state, view.run.cause) == (state, cause)

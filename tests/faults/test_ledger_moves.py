@@ -7,7 +7,6 @@ import json
 import math
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from commands import call
 from dogwatch.errors import LedgerSealedError
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.copying import counted
@@ -51,8 +51,8 @@ def served(solid: Server) -> Iterator[Fleet]:
 
 def killed(place: Place, number: int, when: str, *words: str) -> bool:
     """Whether `dogwatch ledger WORDS` was killed at its Nth commit, and had not come to its end before."""
-    argv = [sys.executable, str(KILLED), str(number), when, *words]
-    done = subprocess.run(argv, env=place.environment, capture_output=True, timeout=120, check=False)
+    argv = [str(number), when, *words]
+    done = call(argv, place.environment, place.folder, timeout_s=120, program=str(KILLED))
     assert done.returncode in (-9, 0), done.stderr.decode()
     return done.returncode == -9
 

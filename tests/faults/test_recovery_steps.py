@@ -15,6 +15,7 @@ from dogwatch.crew.captain import FAILURES_MAX, Captain
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, LEASE_S, SILENT_S, join
 from dogwatch.crew.mending import LOOK_AGAIN_S
+from dogwatch.crew.tallies import AgentTally
 from dogwatch.crew.watchdog import Watchdog
 from dogwatch.crew.worlds import Request
 from dogwatch.ledger.api import START, Event, Lease

@@ -6,21 +6,18 @@ from dataclasses import replace
 
 import pytest
 from bench.accuracy_cases import CASES
-from bench.accuracy_form import Case
-from bench.accuracy_real import play
+from bench.accuracy_real import play_all
 from bench.accuracy_verdict import Trace, judge_trace
 
 UNIT = 1.5
 """Longer than in the benchmark: other tests run beside these."""
 WATCH_UNITS_MAX = 8
-NAMES = (
-    "prompt-flashes-between-tools",
-    "falls-silent-after-work",
-    "report-is-lost",
-    "permission-below-an-old-error",
-    "killed-over-a-living-tool",
-    "session-killed-at-work",
+PAIRS = (
+    ("falls-silent-after-work", "permission-below-an-old-error"),
+    ("prompt-flashes-between-tools", "report-is-lost"),
+    ("killed-over-a-living-tool", "session-killed-at-work"),
 )
+"""Two at a time, each on a crew of its own: they wait more than they work."""
 
 
 def story(trace: Trace) -> str:
@@ -32,12 +29,15 @@ def story(trace: Trace) -> str:
     return "\n".join(f"{mono - begin:8.2f} {what}" for mono, what in sorted(lines))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in NAMES], ids=lambda case: case.name)
-def test_a_case_is_seen_for_what_it_is_and_only_what_may_be_done_is_done(case: Case) -> None:
-    trace = play(replace(case, watch_s=min(case.watch_s, WATCH_UNITS_MAX)), UNIT)
-    verdict = judge_trace(trace)
-    assert not verdict.void, f"{verdict.void}\n{story(trace)}"
-    assert not verdict.false_actions, story(trace)
-    assert not verdict.wrong, f"{verdict.wrong}\n{story(trace)}"
-    assert not verdict.missed, story(trace)
-    assert verdict.noticed_s is not None, story(trace)
+@pytest.mark.parametrize("names", PAIRS, ids="+".join)
+def test_a_case_is_seen_for_what_it_is_and_only_what_may_be_done_is_done(names: tuple[str, str]) -> None:
+    found = {case.name: case for case in CASES}
+    cases = [replace(found[name], watch_s=min(found[name].watch_s, WATCH_UNITS_MAX)) for name in names]
+    for trace in play_all(cases, UNIT, len(cases)):
+        verdict = judge_trace(trace)
+        told = f"{trace.case.name}\n{story(trace)}"
+        assert not verdict.void, f"{verdict.void}\n{told}"
+        assert not verdict.false_actions, told
+        assert not verdict.wrong, f"{verdict.wrong}\n{told}"
+        assert not verdict.missed, told
+        assert verdict.noticed_s is not None, told

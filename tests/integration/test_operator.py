@@ -9,6 +9,7 @@ import pytest
 
 from dogwatch.world.processes import life
 from fleet import Fleet
+from helpers import wait_for
 
 QUICK: dict[str, Any] = {"work_s": 0.2}
 FIRST_TIME_SLOW: dict[str, Any] = {
@@ -129,7 +130,8 @@ def test_down_in_the_middle_of_a_start_leaves_nothing_that_comes_later(kind: str
     spec = fleet.spec(pipeline(), {"writer": FIRST_TIME_SLOW, "other": QUICK})
     child = fleet.start("run", str(spec), "--detach")
     fleet.wait_event(kind)
-    fleet.cli("down")
+    # With the time that an interpreter takes to begin, somebody may be on the way.
+    assert fleet.start("down").wait(60) == 0
     child.wait(60)
     assert fleet.processes() == []
 
@@ -142,17 +144,21 @@ def test_up_without_anything_to_do_is_fine_and_finds_the_same_dispatcher(fleet: 
 
 
 def test_stopped_crew_members_are_noticed_as_silent_and_replaced_and_the_run_delivers(fleet: Fleet) -> None:
-    scenario = {"work_s": 0.2, "rules": [{"on": "dispatch", "do": [{"work": 25}, "continue"]}]}
+    until_go = {"tool": {"command": ["sh", "-c", 'until test -e "$DOGWATCH_PROJECT/go"; do sleep 0.1; done']}}
+    scenario = {"work_s": 0.2, "rules": [{"on": "dispatch", "do": [until_go, "continue"]}]}
     run = fleet.launch(fleet.spec(pipeline(), {"writer": scenario, "other": QUICK}))
     fleet.wait_event("message_delivered", "writer")
     stopped = [fleet.crew("captain", run), fleet.crew("watchdog", run)]
     for process in stopped:
         assert process is not None
         fleet.kill(process, signal.SIGSTOP)
-    view = fleet.wait_over(run, 180)
+    both = {"captain", "watchdog"}
+    wait_for(lambda: {e.body["member"] for e in fleet.events("crew_revived")} == both, 120, fleet.tail)
+    (fleet.project / "go").touch()
+    view = fleet.wait_over(run, 60)
     assert view.run.state == "COMPLETED"
     assert {e.body["member"] for e in fleet.events("crew_silent")} >= {"captain"}
-    assert {e.body["member"] for e in fleet.events("crew_revived")} == {"captain", "watchdog"}
+    assert {e.body["member"] for e in fleet.events("crew_revived")} == both
     assert all(life(process, fleet.boot) == "dead" for process in stopped if process is not None)
     assert {agent.incarnation for agent in view.agents.values()} == {1}
     assert len(fleet.deeds("writer", "prompt")) == 1

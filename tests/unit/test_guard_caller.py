@@ -133,3 +133,106 @@ def test_characters_that_the_engine_uses_itself_mean_nothing_from_outside() -> N
     assert not allowed("kill $'\\ud804'", Caller())
     assert not allowed("kill $(printf '\\ud804')", Caller())
     assert not allowed("python3 -c 'import os; os.kill(chr(0xd804), 9)'", Caller())
+
+
+class Disk:
+    """What was changed, asked as the hook is asked: by path, with `get` only."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = files
+        self.asked: list[str] = []
+
+    def get(self, path: str) -> str | None:
+        self.asked.append(path)
+        return self.files.get(path)
+
+
+SHELL = "tmux kill-server\n"
+PYTHON = "import os\nos.system('pkill node')\n"
+SCRIPT = "require('child_process').execSync('pkill node')\n"
+PACKAGE = '{"scripts": {"stop": "pkill node"}}'
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "command"),
+    [
+        ("/p/s/x.sh", SHELL, "cd s && sh x.sh"),
+        ("/p/s/x.sh", SHELL, "(cd s; ./x.sh)"),
+        ("/p/s/x.sh", SHELL, "pushd s && nohup ./x.sh &"),
+        ("/p/s/x.sh", SHELL, "source s/../s/x.sh"),
+        ("/p/s/x.sh", SHELL, "bash < s/x.sh"),
+        ("/p/s/x.sh", SHELL, "cat s/x.sh | sh"),
+        ("/p/s/x.sh", SHELL, 'cd "$(git rev-parse --show-toplevel)" && timeout 9 ./s/x.sh'),
+        ("/p/s/x.sh", SHELL, "PATH=$PWD/s:$PATH x.sh"),
+        ("/home/me/x.sh", SHELL, "~/x.sh"),
+        ("/home/me/x.sh", SHELL, 'sh "$HOME/x.sh"'),
+        ("/p/a.py", PYTHON, "python3 -u a.py"),
+        ("/p/a.py", PYTHON, "python3 -m a"),
+        ("/p/a.py", PYTHON, "python3 -c 'import a'"),
+        ("/p/a.py", PYTHON, "uv run a.py"),
+        ("/p/a/__main__.py", PYTHON, "python3 a"),
+        ("/p/a/__init__.py", PYTHON, "python3 -c 'from a import b'"),
+        ("/p/conftest.py", PYTHON, "python -m pytest -q"),
+        ("/p/tests/conftest.py", PYTHON, "pytest tests/test_a.py"),
+        ("/p/tests/test_a.py", PYTHON, "cd tests && pytest test_a.py::test_b"),
+        ("/p/x.js", SCRIPT, "node x.js"),
+        ("/p/x.js", SCRIPT, "node -e \"require('./x')\""),
+        ("/p/x.test.js", SCRIPT, "npx jest x.test.js"),
+        ("/p/x.pl", "kill 9, 4321;", "perl x.pl"),
+        ("/p/x.rb", "Process.kill(9, 4321)", "ruby x.rb"),
+        ("/p/x.awk", 'BEGIN { system("pkill x") }', "awk -f x.awk f"),
+        ("/p/Makefile", "stop:\n\tpkill node\n", "make stop"),
+        ("/p/Makefile", "stop:\n\tpkill node\n", "cd s && make -C .. stop"),
+        ("/p/build.mk", "stop:\n\tpkill node\n", "make -f build.mk"),
+        ("/p/package.json", PACKAGE, "npm run stop"),
+        ("/p/package.json", PACKAGE, "pnpm stop"),
+        ("/p/web/package.json", PACKAGE, "yarn --cwd web stop"),
+        ("/p/.git/hooks/pre-commit", SHELL, "git commit -m x"),
+        ("/p/h/pre-push", SHELL, "git -c core.hooksPath=h push"),
+        ("/p/justfile", "stop:\n  pkill node\n", "just stop"),
+        ("/p/CMakeLists.txt", "execute_process(COMMAND pkill node)\n", "cmake -B build"),
+        ("/p/x.conf", "kill-server\n", "tmux source-file x.conf"),
+    ],
+)
+def test_whatever_runs_a_changed_file_asks_for_it_by_its_absolute_path(path: str, content: str, command: str) -> None:
+    disk = Disk({path: content})
+    env = {"HOME": "/home/me"}
+    verdict = judge(command, Caller(files=disk, cwd="/p", env=env))
+    assert not verdict.allowed
+    assert verdict.rule not in ("unresolved", "parse", "guard.error")
+    assert path in disk.asked
+    assert [one for one in disk.asked if not one.startswith("/") or "/../" in one or "/./" in one] == []
+    assert allowed(command, Caller(files=Disk({path: "\n"}), cwd="/p", env=env))
+
+
+def test_a_program_in_a_file_may_run_what_its_text_does_not_tell() -> None:
+    files = {
+        "/p/x.sh": 'set -e\ncmd=$(pick)\n"$cmd" "$@"\neval "$HOOK"\n',
+        "/p/x.py": "import subprocess, sys\nsubprocess.run(sys.argv[1:])\nexec(input())\n",
+        "/p/x.js": "require('child_process').execSync(process.argv[2])",
+        "/p/x.fish": "set x (ls)\nif test $x\n  echo hi\nend\n",
+    }
+    caller = Caller(files=files, cwd="/p")
+    assert allowed("sh x.sh; python x.py ls; node x.js ls; fish x.fish", caller)
+    assert not allowed('cmd=$(pick); "$cmd"', caller)
+    assert not allowed("sh x.sh", Caller(files={"/p/x.sh": "kill $(cat pid)\n"}, cwd="/p"))
+    assert not allowed("fish x.fish", Caller(files={"/p/x.fish": "set x (ls)\ntmux kill-server\nend\n"}, cwd="/p"))
+
+
+def test_a_program_that_was_built_or_is_too_long_is_run_like_any_other() -> None:
+    files = {"/p/a.out": "\x7fELF\0\0tmux kill-server\n", "/p/long": "#" * 200_000 + "\ntmux kill-server\n"}
+    assert allowed("./a.out; ./long", Caller(files=files, cwd="/p"))
+
+
+def test_a_file_that_runs_itself_is_followed_to_an_end() -> None:
+    files = {"/p/Makefile": "all:\n\t$(MAKE) test\ntest:\n\tmake all\n", "/p/x.sh": "sh x.sh child\n"}
+    assert allowed("make; sh x.sh", Caller(files=files, cwd="/p"))
+    assert judge("sh y.sh", Caller(files={"/p/y.sh": "sh y.sh & sh y.sh &\n"}, cwd="/p")).rule == "fork-bomb"
+
+
+def test_an_edit_of_a_file_is_judged_when_it_is_run() -> None:
+    caller = Caller(files={"/p/x.sh": "echo hi\n"}, cwd="/p")
+    assert not allowed("sed -i '1i tmux kill-server' x.sh && ./x.sh", caller)
+    assert not allowed("sed -i 's/echo.*/pkill node/' x.sh; sh x.sh", caller)
+    assert allowed("sed -i '1i tmux kill-server' x.sh && git add x.sh", caller)
+    assert allowed("sed -i 's/h[i]/(ho/' x.sh; sh x.sh", caller)

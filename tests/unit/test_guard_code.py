@@ -38,7 +38,6 @@ PYTHON_DENIED = [
     "import os; os.system('revres-llik xumt'[::-1])",
     "import os; os.system(chr(116) + 'mux kill-server')",
     "import os; os.system(''.join(chr(c) for c in [116, 109, 117, 120]) + ' kill-server')",
-    "import os; os.system(command)",
     "import subprocess; subprocess.run(['tmux', 'kill-server'])",
     "import subprocess\ncmd = ['tmux']\ncmd.append('kill-server')\nsubprocess.run(cmd)",
     "import subprocess\ncmd = ['tmux']\ncmd += ['kill-server']\nsubprocess.run(cmd)",
@@ -51,7 +50,6 @@ PYTHON_DENIED = [
     "import os; os.execvp('tmux', ['tmux', 'kill-server'])",
     "import asyncio; asyncio.run(asyncio.create_subprocess_exec('tmux', 'kill-server'))",
     "exec('import os; os.kill(4321, 9)')",
-    "eval(input())",
     "__import__('os').kill(4321, 9)",
     "import ctypes; ctypes.CDLL(None).kill(4321, 9)",
     "import shutil; shutil.rmtree('/tmp/tmux-1000')",
@@ -91,6 +89,12 @@ def test_python_that_ends_others_is_denied(code: str) -> None:
     assert not allowed("python3 -c", code)
     assert not judge(f"python3 - <<'EndOfCode'\n{code}\nEndOfCode\n", Caller()).allowed
     assert not judge("./x.py", Caller(files={"x.py": f"#!/usr/bin/env python3\n{code}\n"})).allowed
+
+
+@pytest.mark.parametrize("code", ["import os; os.system(command)", "eval(input())"])
+def test_what_a_program_puts_together_is_denied_in_a_command_only(code: str) -> None:
+    assert not allowed("python3 -c", code)
+    assert judge("python3 x.py", Caller(files={"x.py": code})).allowed
 
 
 @pytest.mark.parametrize("code", PYTHON_ALLOWED)

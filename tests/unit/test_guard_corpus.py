@@ -47,10 +47,74 @@ def test_what_is_innocent_stays_so_in_a_namespace() -> None:
     assert {command: verdict for command, verdict in denied.items() if not verdict.allowed} == {}
 
 
-def test_the_quick_filter_passes_no_evasion_and_a_good_part_of_the_rest() -> None:
+EVERYDAY = """\
+ls -la
+pwd
+cd src && ls
+cat README.md
+cat src/app.py | head -50
+head -100 src/index.ts
+tail -n 50 server.log
+wc -l src/*.py
+find . -name '*.py' -type f
+find src -type d | sort | head
+grep -rn 'to kill' src --include='*.ts'
+grep -c TODO src/main.rs
+rg -n "process.exit" src
+rg --files | wc -l
+git status
+git status --short
+git diff
+git diff --stat HEAD~3
+git --no-pager log --oneline -20
+git log -p -1 -- src/app.py
+git show HEAD:src/app.py
+git blame src/app.py
+git branch -a
+git add -A
+git add src tests
+git rev-parse HEAD
+git ls-files | grep test
+echo "done with tmux kill-server"
+ps aux | grep node
+pgrep -f vite
+which python3 node
+du -sh node_modules
+df -h
+tree -L 2 src
+stat package.json
+diff a.txt b.txt
+sort names.txt | uniq -c
+jq '.scripts' package.json
+sleep 5
+date
+pytest -q tests/unit 2>&1 | tail -20
+pytest tests/test_app.py::test_login
+ruff check src tests
+mypy src
+black --check .
+eslint src
+tsc --noEmit
+cargo build --release 2>&1 | tail -5
+cargo test
+cargo clippy
+go test ./...
+go build ./...
+pip list
+docker ps
+kubectl get pods
+tmux ls
+lsof -i :3000
+""".splitlines()
+
+
+def test_the_quick_filter_passes_no_evasion() -> None:
     assert [command for command in EVASIONS if plainly_harmless(command.encode())] == []
-    passed = [command for command in INNOCENT if plainly_harmless(command.encode())]
-    assert len(passed) > len(INNOCENT) / 10
+
+
+def test_everyday_commands_pass_at_once() -> None:
+    assert [command for command in EVERYDAY if not plainly_harmless(command.encode())] == []
+    assert [command for command in EVERYDAY if not judge(command, Caller()).allowed] == []
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,14 @@ def test_the_quick_filter_imports_nothing() -> None:
     assert [line for line in source.splitlines() if line.startswith(("import ", "from "))] == []
 
 
+AROUND_THE_ENGINE = {"hook.py", "fast.py", "full.py", "post.py", "wrapper.py"}
+"""They ask the engine, and look at the machine for it."""
+
+
 def test_the_engine_reads_no_files_no_clock_and_no_environment() -> None:
     forbidden = ("import os", "import time", "import socket", "environ[", 'open("', "subprocess.run(")
     for path in (SOURCE / "dogwatch" / "guard").glob("*.py"):
-        if path.name == "hook.py":
+        if path.name in AROUND_THE_ENGINE:
             continue
         lines = [
             line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(("import ", "from "))

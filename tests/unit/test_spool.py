@@ -106,15 +106,14 @@ def test_concurrent_writers_never_tear_a_line(tmp_path: Path) -> None:
         assert len(set(line.raw)) == 1, "two writers share a line"
 
 
-@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
-def test_a_tool_is_denied_when_its_event_cannot_be_recorded(tmp_path: Path, event: str) -> None:
-    done = run(event, b"{}", tmp_path / "missing" / "spool")
+def test_a_tool_is_denied_when_its_event_cannot_be_recorded(tmp_path: Path) -> None:
+    done = run("PreToolUse", b"{}", tmp_path / "missing" / "spool")
     assert done.returncode == 2
     assert b"could not be recorded" in done.stderr
     assert b"hint: " in done.stderr
 
 
-@pytest.mark.parametrize("event", ["Stop", "SessionEnd", "UserPromptSubmit", "PostToolUse"])
+@pytest.mark.parametrize("event", ["Stop", "SessionEnd", "UserPromptSubmit", "PostToolUse", "PermissionRequest"])
 def test_stopping_still_works_when_the_spool_is_gone(tmp_path: Path, event: str) -> None:
     done = run(event, b"{}", tmp_path / "missing" / "spool")
     assert done.returncode == 0
@@ -151,15 +150,27 @@ def test_a_closed_stdin_is_an_empty_payload(tmp_path: Path) -> None:
     assert only_line(path).payload_bytes == 0
 
 
-def test_the_hook_loads_nothing_heavy(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-S", "-X", "importtime", HOOK, "Stop"]
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("Stop", b"{}"),
+        ("PostToolUse", b'{"tool_name":"Bash","tool_input":{"command":"kill 1"}}'),
+        ("PreToolUse", b'{"tool_name":"Read","tool_input":{"file_path":"/etc/hosts"}}'),
+        ("PreToolUse", b'{"tool_name":"Bash","tool_input":{"command":"cd src && grep -rn \'to kill\' . | head -5"}}'),
+    ],
+)
+def test_the_hook_loads_nothing_heavy(tmp_path: Path, event: str, payload: bytes) -> None:
+    command = [sys.executable, "-I", "-S", "-X", "importtime", HOOK, event]
     environment = ENVIRONMENT | {"DOGWATCH_SPOOL": str(tmp_path / "spool")}
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, env=environment, capture_output=True, check=True, text=True
-    )
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "os" in loaded
-    assert not loaded & {"json", "re", "enum", "pathlib", "subprocess", "typing", "dataclasses", "site", "dogwatch"}
+    done = subprocess.run(command, input=payload, env=environment, capture_output=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    assert "dogwatch.guard.fast" in loaded
+    assert {name for name in loaded if name.startswith("dogwatch.")} <= {
+        "dogwatch.guard",
+        "dogwatch.guard.fast",
+        "dogwatch.guard.plain",
+    }
+    assert not loaded & {"os", "json", "re", "enum", "pathlib", "subprocess", "typing", "dataclasses", "site"}
 
 
 @given(st.binary(max_size=200))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dogwatch.harness.claude import Claude
 from dogwatch.model.brief import Header
 from dogwatch.model.sight import Turn
 from dogwatch.world.spool import CHUNK_BYTES, SpoolReader
@@ -145,3 +146,11 @@ def test_receipts_survive_garbage_and_chunks(path: Path) -> None:
     append(path, line("SessionStart", 1.0), line("UserPromptSubmit", 2.0, payload=prompt), b"w" * (9 * MIB), b"\n")
     append(path, line("Stop", 3.0))
     assert dict(anew(path).receipts) == {"m0123456789": 2.0}
+
+
+def test_a_full_context_is_known_by_whatever_name_a_client_has_for_it(path: Path) -> None:
+    said = b'{"error":"invalid_request","last_assistant_message":"Prompt is too long"}'
+    append(path, line("SessionStart", 1.0), line("StopFailure", 2.0, payload=said))
+    assert SpoolReader(str(path), 2, names=Claude().failure).turn().failure == "context_full"
+    append(path, line("StopFailure", 3.0, payload=b'{"error":"rate_limit"}'))
+    assert SpoolReader(str(path), 2, names=Claude().failure).turn().failure == "rate_limit"

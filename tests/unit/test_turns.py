@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dogwatch.model.sight import Turn
-from dogwatch.model.spool import SpoolLine
+from dogwatch.model.spool import TURN_ENDED, SpoolLine, parse, render
 from dogwatch.policy.turns import fold
 
 HOOKS = Path(__file__).parent.parent / "data" / "hooks"
@@ -35,7 +35,7 @@ WORKING = after(line("SessionStart-startup", 1), line("UserPromptSubmit", 2))
 
 def test_a_client_that_has_started_is_idle() -> None:
     turn = after(line("SessionStart-startup", 1))
-    assert turn == Turn("idle", 1, 1, 4711, transcript=turn.transcript)
+    assert turn == Turn("idle", 1, 1, 4711, own=1, transcript=turn.transcript)
     assert turn.transcript.endswith(".jsonl")
 
 
@@ -141,3 +141,64 @@ def test_calls_between_which_others_come_are_no_laps() -> None:
 def test_a_call_that_could_not_be_read_is_like_no_other() -> None:
     cut = [replace(line("PreToolUse", 3.0 + n), raw=b'{"tool_na') for n in range(9)]
     assert after(*cut, turn=WORKING).repeats == 1
+
+
+def stop(mono: float, *, held: bool) -> SpoolLine:
+    return line("Stop", mono, stop_hook_active=held)
+
+
+def ended(mono: float, heard: float) -> SpoolLine:
+    return parse_line(render(mono + 1e9, mono, 1, 4711, TURN_ENDED, {"ended": "stop_loop", "heard": heard}))
+
+
+def parse_line(raw: bytes) -> SpoolLine:
+    found = parse(raw)
+    assert found is not None
+    return found
+
+
+LOOPING = after(stop(3, held=False), *(stop(4.0 + n, held=True) for n in range(4)), turn=WORKING)
+
+
+def test_only_stops_after_a_held_one_count() -> None:
+    assert after(stop(3, held=False), turn=WORKING).stops == 0
+    assert (LOOPING.stops, LOOPING.stops_since) == (4, 4.0)
+
+
+def test_a_tool_between_two_stops_does_not_make_the_count_begin_anew() -> None:
+    turn = after(line("PreToolUse", 8), line("PostToolUse", 9), stop(10, held=True), turn=LOOPING)
+    assert (turn.stops, turn.stops_since) == (5, 4.0)
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart-startup"])
+def test_a_new_prompt_and_a_new_session_make_it_begin_anew(event: str) -> None:
+    assert after(line(event, 8), turn=LOOPING).stops == 0
+
+
+def test_a_stop_that_no_hook_had_held_is_the_first_of_its_turn() -> None:
+    assert after(stop(8, held=False), turn=LOOPING).stops == 0
+
+
+def test_a_stop_whose_payload_was_cut_still_says_that_it_was_held() -> None:
+    whole = line("Stop", 8, stop_hook_active=True, last_assistant_message="x" * 5000)
+    assert after(replace(whole, raw=whole.raw[:-100]), turn=LOOPING).stops == 5
+    quoted = line("Stop", 8, stop_hook_active=False, last_assistant_message='"stop_hook_active": true' + "x" * 5000)
+    assert after(replace(quoted, raw=quoted.raw[:-100]), turn=LOOPING).stops == 0
+
+
+def test_the_captain_ends_a_turn_of_whose_end_no_hook_tells() -> None:
+    in_a_tool = after(line("PreToolUse", 8), turn=LOOPING)
+    turn = after(ended(9, heard=8), turn=in_a_tool)
+    assert (turn.state, turn.since, turn.newest, turn.stops, turn.ended) == ("idle", 9, 9, 0, "stop_loop")
+    assert not turn.tools
+    assert after(line("UserPromptSubmit", 10), turn=turn).ended == ""
+
+
+def test_what_the_captain_had_not_heard_of_is_not_ended_by_it() -> None:
+    prompted = after(line("UserPromptSubmit", 8), turn=LOOPING)
+    assert after(ended(9, heard=7), turn=prompted) == prompted
+
+
+def test_a_sub_agent_that_goes_on_does_not_keep_the_captain_from_ending_a_turn() -> None:
+    turn = after(line("PostToolUse-in-subagent", 8), ended(9, heard=7), turn=LOOPING)
+    assert (turn.state, turn.ended) == ("idle", "stop_loop")

@@ -10,10 +10,12 @@ import pytest
 
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.queues import orders_queue
+from dogwatch.crew.tallies import AgentTally
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
+from dogwatch.model.tally import Tally, Tokens
 from dogwatch.testing.clock import ManualClock
 from virtual import Machine, Script, VirtualAgent
 
@@ -318,3 +320,26 @@ def test_a_task_that_fails_as_often_as_it_may_ends_the_run_with_its_reason(ledge
     machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "fail"))
     assert finish(machine) == ("FAILED", "task draft failed: it cannot be done")
     assert [e.body["attempt"] for e in machine.events("task_dispatched")] == [1, 2]
+
+
+def test_a_report_that_does_not_stand_is_an_error_of_the_agents(ledger: Store, clock: ManualClock) -> None:
+    def lie(agent: VirtualAgent, header: Header) -> str:
+        if header.kind != "dispatch" or len(agent.prompts) > 1:
+            return ""
+        agent.call("report", task=header.subject, result="done")
+        return "lied"
+
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,))), lie)
+    assert finish(machine)[0] == "COMPLETED"
+    [error] = machine.events("agent_error")
+    assert (error.agent, error.body["type"], error.body["severity"]) == ("writer", "validation_failure", "warning")
+    assert "draft.md" in error.body["message"]
+
+
+def test_what_was_used_is_on_the_ledger_when_the_run_is_cleared(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,))))
+    machine.run_until(lambda: bool(machine.events("task_accepted")))
+    machine.tallies["writer"] = AgentTally(incarnations={"1": Tally(own={"opus": Tokens(3, 30, 3, 0, 0)})})
+    finish(machine)
+    told = [(event.agent, event.body["calls"]) for event in machine.events("usage_recorded")]
+    assert told == [("writer", 3), ("", 3)]

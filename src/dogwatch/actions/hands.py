@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
-from dogwatch.actions import deliver, gate, kill, notify, postbox
+from dogwatch.actions import check_in, deliver, gate, kill, notify, postbox
 from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_programs
 from dogwatch.actions.turn_end import end_turn
 from dogwatch.model.plan import Gate, Notify, Plan
@@ -14,6 +14,8 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Turn
 from dogwatch.world.home import Home
+
+_FOLDERS = ("spool", "gates", "agents", "checkins")
 
 
 class MachineHands:
@@ -25,7 +27,7 @@ class MachineHands:
 
     def prepare(self, run: RunRecord) -> None:
         """Makes the run's folders and the agents' entry point."""
-        folders = (self.home.sockets, *(f"{self.home.run(run.run)}/{name}" for name in ("spool", "gates", "agents")))
+        folders = (self.home.sockets, *(f"{self.home.run(run.run)}/{name}" for name in _FOLDERS))
         for folder in folders:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         os.makedirs(run.output, exist_ok=True)
@@ -79,6 +81,18 @@ class MachineHands:
         """Each way with why it failed (empty: it took the notice), or None where the attempt has not finished."""
         ways = notify.result(self.home, run, item, attempt)
         return None if ways is None else [(way.name, way.reason) for way in ways]
+
+    def start_check_in(
+        self, run: RunRecord, plan: Plan, agent: AgentRecord, item: str, question: str, attempt: int
+    ) -> ProcessId:
+        return check_in.start(self.home, self.boot, run, plan, agent, item, question, attempt)
+
+    def check_in_result(self, run: str, item: str, attempt: int) -> tuple[int, str, str] | None:
+        """The exit code, what was printed and what was complained of, or None where it has not finished."""
+        return check_in.result(self.home, run, item, attempt)
+
+    def forget_check_in(self, run: str, item: str, attempts: int) -> None:
+        check_in.forget(self.home, run, item, attempts)
 
     def end_silent_crew(self, process: ProcessId) -> None:
         """Ends a crew member that lives and makes no progress: its stacks go to its log first, then it is killed."""

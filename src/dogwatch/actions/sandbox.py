@@ -37,12 +37,14 @@ def obstacle() -> str:
 
 
 def wrapped(home: Home, run: str, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command inside the sandbox. What is bound must exist before."""
-    spool, post = home.spool(run, agent), home.post(run, agent)
-    os.makedirs(post, mode=0o700, exist_ok=True)
-    os.close(os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    """The command inside the sandbox. What is bound must exist before. Without an agent there is neither spool nor
+    post box."""
     arguments = ["bwrap", *_NAMESPACE, "--die-with-parent", "--ro-bind", home.path, home.path]
-    arguments += ["--bind", spool, spool, "--bind", post, post]
+    if agent:
+        spool, post = home.spool(run, agent), home.post(run, agent)
+        os.makedirs(post, mode=0o700, exist_ok=True)
+        os.close(os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        arguments += ["--bind", spool, spool, "--bind", post, post]
     # A server that is started later would be seen through a folder that does not exist yet.
     for folder in (home.sockets, f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.getuid()}"):  # noqa: S108
         os.makedirs(folder, mode=0o700, exist_ok=True)

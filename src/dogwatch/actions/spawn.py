@@ -7,9 +7,10 @@ there already with this incarnation's mark is then adopted, so that no agent is 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dogwatch.actions import postbox, sandbox
@@ -18,6 +19,7 @@ from dogwatch.actions.registry import register
 from dogwatch.errors import DogwatchError, RefusedError
 from dogwatch.guard.wrapper import NAMES
 from dogwatch.harness import Launch, harness
+from dogwatch.harness.environment import agent_variables, starting
 from dogwatch.model.plan import Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
@@ -37,6 +39,8 @@ _SERVER_OPTIONS = (
 
 
 HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard", "hook.py")
+_EXPENDABLE = ("sh", "-c", 'echo 500 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
+"""When memory runs out, the kernel shall take the agent that has it, and neither the tmux server nor the crew."""
 _CONVERSATIONS = uuid.UUID("6f1f7a52-4f5e-4a66-9d0c-5f0f3a0f5b1e")
 
 
@@ -74,19 +78,29 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
         end_session(socket, agent.session)
     # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
     end_marked(home, boot, run.run, agent.agent, before=agent.incarnation)
-    folder = home.agent(run.run, agent.agent)
-    conversation = str(uuid.uuid5(_CONVERSATIONS, f"{home.path}\n{run.run}\n{agent.agent}\n{agent.conversation}"))
-    launch = Launch(role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation)
+    launch = launch_of(home, role, agent)
     postbox.empty(home.post(run.run, agent.agent))
     start = harness(role.harness).start(launch)
     for path, text in start.files.items():
         _write(path, text)
-    environment = {**start.environment, **role.environment, **agent_environment(home, run, agent)}
+    given = agent_variables(os.environ, harness(role.harness), role)
+    environment = {**given, **start.environment, **role.environment, **agent_environment(home, run, agent)}
     command = start.command
-    if is_sandboxed(role):
+    # A program that is not there says so by itself, and not in the words of a sandbox.
+    if is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]):
         command = sandbox.wrapped(home, run.run, agent.agent, command)
-    _start(socket, run, agent, environment, command)
+    words, secrets = starting(environment, f"{launch.folder}/variables")
+    if secrets:
+        _write(f"{launch.folder}/variables", secrets)
+    _start(socket, run, agent, [*words, *_EXPENDABLE, *command])
     return _found(home, socket, boot, agent, adopted=False)
+
+
+def launch_of(home: Home, role: Role, agent: AgentRecord) -> Launch:
+    """What the agent's client is started with."""
+    folder = home.agent(agent.run, agent.agent)
+    conversation = str(uuid.uuid5(_CONVERSATIONS, f"{home.path}\n{agent.run}\n{agent.agent}\n{agent.conversation}"))
+    return Launch(role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation)
 
 
 def is_sandboxed(role: Role) -> bool:
@@ -149,9 +163,7 @@ def _write(path: str, text: str, mode: int = 0o600) -> None:
     os.replace(temporary, path)
 
 
-def _start(
-    socket: str, run: RunRecord, agent: AgentRecord, environment: Mapping[str, str], command: tuple[str, ...]
-) -> None:
+def _start(socket: str, run: RunRecord, agent: AgentRecord, command: Sequence[str]) -> None:
     # The server is started by a call of its own: what its first call says stays visible in the list of processes.
     settings = ["start-server"]
     for option in _SERVER_OPTIONS:
@@ -159,10 +171,9 @@ def _start(
     tmux.run(socket, *settings)
     arguments = ["new-session", "-d", "-s", agent.session, "-x", str(COLUMNS), "-y", str(ROWS), "-c", run.project]
     arguments += ["-e", f"{tmux.SESSION_MARK}={agent.incarnation}"]
-    # `env` sets the variables, takes tmux's own away and becomes the command: no shell, and the pane's process is the
-    # agent. Set for the session, they would mark a person's shell in it too, and tmux would put in a PATH of its own.
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    arguments += ["--", "env", "-u", "TMUX", "-u", "TMUX_PANE", "-u", tmux.SESSION_MARK, *variables, *command]
+    # The command sets its variables itself, without tmux's own, and becomes the agent. Set for the session, they would
+    # mark a person's shell in it too, and tmux would put in a PATH of its own.
+    arguments += ["--", *command]
     # Set for the window, after it is made: as a global option it crashes a tmux 3.3a server.
     arguments += [";", "set-option", "-w", "-t", exact(agent.session), "window-size", "manual"]
     done = tmux.run(socket, *arguments)

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "events": ("For operators", "show what happened, or follow it"),
     "logs": ("For operators", "show the log of a crew member"),
     "attach": ("For operators", "look at an agent's terminal, or a crew member's live log"),
+    "check-in": ("For operators", "ask an agent how far it is, without disturbing it"),
     "kill": ("For operators", "end a run, or one incarnation of an agent"),
     "spec": ("For operators", "check, explain or describe a pipeline file"),
     "guard": ("For operators", "say whether an agent may run a command, and why not"),

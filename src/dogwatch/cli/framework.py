@@ -32,9 +32,14 @@ def new_parser(**options: Any) -> Parser:
     return Parser(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
+def command_module(name: str) -> Any:
+    """The file of one command."""
+    return importlib.import_module(f"dogwatch.cli.{name.replace('-', '_')}")
+
+
 def command_parser(name: str) -> Parser:
     """The parser of one command."""
-    module = importlib.import_module(f"dogwatch.cli.{name}")
+    module = command_module(name)
     parser = new_parser(prog=f"dogwatch {name}", description=module.__doc__, epilog=f"example:\n  {module.EXAMPLE}")
     module.configure(parser)
     return parser
@@ -54,7 +59,7 @@ def run_command(words: list[str]) -> int:
         if name not in COMMANDS:
             raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
         arguments = command_parser(name).parse_args(words[1:])
-        code: int = importlib.import_module(f"dogwatch.cli.{name}").execute(arguments)
+        code: int = command_module(name).execute(arguments)
         sys.stdout.flush()
         return code
     except DogwatchError as error:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from dogwatch.crew.books import close_tallies
+from dogwatch.crew.checkins import look_after_check_ins
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.holds import held
 from dogwatch.crew.log import Log
@@ -83,6 +84,7 @@ class Captain:
             self._prepared = True
         watched = self._keep_crew(helm, helm.view())
         self._settle(helm)
+        look_after_check_ins(helm)
         verify(helm, helm.view())
         check(helm, helm.view())
         if look_for_progress(helm, helm.view()):

@@ -8,6 +8,11 @@ def alerts_queue(run: str) -> str:
     return f"alerts/{run}"
 
 
+def checkins_queue(run: str) -> str:
+    """The questions that agents are asked without being disturbed."""
+    return f"checkins/{run}"
+
+
 def orders_queue(run: str) -> str:
     """The operator's orders."""
     return f"orders/{run}"

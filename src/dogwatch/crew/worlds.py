@@ -105,6 +105,13 @@ class Hands(CrewHands, Protocol):
     def notice_result(self, run: str, item: str, attempt: int) -> Sequence[tuple[str, str]] | None:
         """Each way with why it failed (empty: it took the notice), or None where the attempt has not finished."""
 
+    def start_check_in(
+        self, run: RunRecord, plan: Plan, agent: AgentRecord, item: str, question: str, attempt: int
+    ) -> ProcessId: ...
+    def check_in_result(self, run: str, item: str, attempt: int) -> tuple[int, str, str] | None:
+        """The exit code, what was printed and what was complained of, or None where it has not finished."""
+
+    def forget_check_in(self, run: str, item: str, attempts: int) -> None: ...
     def clear(self, run: str, servers: Sequence[ProcessId]) -> int: ...
 
 

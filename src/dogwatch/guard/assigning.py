@@ -83,7 +83,7 @@ def runs(walker: "Walker", name: str, texts: Texts, shell: Shell) -> None:
         for text in texts:
             walker.world.leniently(walker.hidden, text, shell)
     elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE_"):
-        texts = tuple(text.removeprefix("!") for text in texts)
+        texts = tuple(text.lstrip("!|") for text in texts)
         for text in texts:
             walker.world.leniently(walker.code, text, shell.copy())
     elif name in SCRIPT_VARIABLES:

@@ -4,6 +4,7 @@ from dogwatch.guard.holes import DISK, known, shown
 from dogwatch.guard.options import options
 from dogwatch.guard.programs import Call
 from dogwatch.guard.redirects import content_of
+from dogwatch.guard.runners import runner
 from dogwatch.guard.scripts import run_files
 from dogwatch.guard.state import UNKNOWN, Texts
 
@@ -18,6 +19,8 @@ def make(call: Call) -> Texts:
     """A makefile that was written just now is judged by its recipes."""
     found = options(call.args, "fCIjloW", ("file", "makefile", "directory", "jobs", "eval"), permute=True)
     files = [text for name in ("f", "file", "makefile") for text in found.values.get(name, [])]
+    for word in call.args:
+        call.world.leniently(call.code, _shell_function(word))
     for word in found.rest:
         name, equals, value = word.partition("=")
         if equals and name in ("SHELL", ".SHELLFLAGS", "MAKE", "CC", "CXX", "RM"):
@@ -29,13 +32,13 @@ def make(call: Call) -> Texts:
         path = f"{folder}/{file}" if folder and file != "-" else file
         for text in content_of(call.walker, path, call.shell, call.io):
             if known(text):
-                _recipes(call, text)
+                call.world.within(text, _recipes, call, text)
             elif text != DISK:
                 call.world.unresolved(f"the makefile {shown(file)} cannot be known", "write it out and run it")
     return UNKNOWN
 
 
-def _recipes(call: Call, text: str) -> None:
+def _recipes(call: Call, text: str) -> Texts:
     """The recipes and `$(shell …)` of a makefile, with its own variables filled in where they are plain."""
     values: dict[str, str] = {}
     joined = text.replace("\\\n", " ")
@@ -48,6 +51,7 @@ def _recipes(call: Call, text: str) -> None:
         for source in (recipe.lstrip(" \t@-+"), _shell_function(line)):
             if source.strip():
                 _recipe(call, _filled(source, values))
+    return UNKNOWN
 
 
 def _recipe(call: Call, code: str) -> None:
@@ -72,7 +76,9 @@ def _filled(source: str, values: dict[str, str]) -> str:
 
 def package_scripts(call: Call) -> None:
     """`npm run NAME`, `yarn NAME`: the scripts of a package.json that was written just now."""
-    words = [word for word in call.args if not word.startswith("-")]
+    found = options(call.args, "C", ("prefix", "cwd", "dir", "filter", "workspace"), permute=True)
+    folder = found.value("C", "prefix", "cwd", "dir") or "."
+    words = found.rest
     if words[:2] == ["pkg", "set"]:
         for word in words[2:]:
             name, _, value = word.partition("=")
@@ -83,9 +89,9 @@ def package_scripts(call: Call) -> None:
     names = [name, f"pre{name}", f"post{name}"]
     if name in ("install", "ci", "i", "add"):
         names = ["preinstall", "install", "postinstall", "prepare"]
-    for content in call.world.files.read(call.path("package.json")):
+    for content in call.world.files.read(call.path(f"{folder}/package.json")):
         for code in _scripts(content, names):
-            call.code(code)
+            call.world.within(code, call.code, code)
 
 
 def _scripts(content: str, names: list[str]) -> list[str]:
@@ -118,7 +124,7 @@ def go(call: Call) -> Texts:
                 return run_files(call, content_of(call.walker, word, call.shell, call.io), "compiled", [])
     elif call.args[:1] == ["build"]:
         return compiler(call)
-    return UNKNOWN
+    return runner(call)
 
 
 RULES: "dict[str, Rule]" = {

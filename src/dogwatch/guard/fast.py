@@ -36,7 +36,8 @@ EXIT_USAGE = 64
 
 _SPACES = bytes.maketrans(b"\t\n\r", b"   ")
 _NAME = b'"tool_name":"'
-_COMMAND = b'"tool_input":{"command":"'
+_INPUT = b'","tool_input":{'
+_COMMAND = b'"command":"'
 _READING_TOOLS = frozenset(
     b"Read Glob Grep LS NotebookRead TodoWrite WebFetch WebSearch Task Agent BashOutput AskUserQuestion ExitPlanMode"
     b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop".split()
@@ -100,16 +101,22 @@ def _gate(alone: bool) -> int:
 
 
 def is_harmless(payload: bytes) -> bool:
-    """Whether the call need not be judged. Within JSON's texts quotes are escaped: what is found here are keys."""
+    """Whether the call need not be judged. Within JSON's texts quotes are escaped: what is found here are keys. Each
+    must be there once, whole and in its place, as the client writes them; anything else is read as JSON by `full`."""
     at = payload.find(_NAME)
-    if at < 0 or payload.count(_NAME) != 1:
+    end = payload.find(_INPUT, at)
+    if at < 0 or end < 0 or payload.count(b'"tool_name"') != 1 or payload.count(b'"tool_input"') != 1:
         return False
-    begin = at + len(_NAME)
-    name = payload[begin : payload.find(b'"', begin)]
+    if payload[:1] != b"{" or payload[-8:].rstrip()[-1:] != b"}" or b"\\u" in payload or b"\\" in payload[:at]:
+        return False
+    outside_of_texts = b"".join(payload[:at].split(b'"')[::2])
+    if outside_of_texts.count(b"{") != outside_of_texts.count(b"}") + 1:
+        return False
+    name = payload[at + len(_NAME) : end]
     if name in _READING_TOOLS:
         return True
-    begin = payload.find(_COMMAND)
-    if name != b"Bash" or begin < 0 or payload.count(b'"tool_input":') != 1:
+    begin = end + len(_INPUT)
+    if name != b"Bash" or not payload.startswith(_COMMAND, begin) or payload.count(b'"command"') != 1:
         return False
     begin += len(_COMMAND)
     end = payload.find(b'"', begin)
@@ -181,5 +188,8 @@ def _watch_the_time(code: int) -> None:
 
 
 def _say(code: int, message: str, hint: str) -> int:
-    posix.write(2, f"dogwatch: {message}\nhint: {hint}\n".encode("utf-8", "replace"))
+    try:  # noqa: SIM105 - contextlib takes longer to import
+        posix.write(2, f"dogwatch: {message}\nhint: {hint}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass  # nobody listens; the code says the same
     return code

@@ -1,27 +1,32 @@
 """The files that a command writes before it runs them: a path, and every content it was given."""
 
-from dogwatch.guard.holes import DOGWATCH, HOME, WILD, could_be, known
+from dogwatch.guard.holes import DOGWATCH, HOME, WILD, clean, could_be, hole, known
 from dogwatch.guard.lookahead import SIMPLER
-from dogwatch.guard.verdict import Denied
+from dogwatch.guard.verdict import COMMAND_CHARS_MAX, Caller, Denied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
+FRAGMENT = "#!fragment\n"
+"""Begins a content that is only what was put into a file that was there before."""
 _FILES_MAX = 400
 _CONTENTS_MAX = 6
 
 
 class Files:
-    """What was written, by this command and by earlier ones of the same turn."""
+    """What was written, by this command and before it."""
 
-    def __init__(self, earlier: "Mapping[str, str]") -> None:
-        self.earlier = earlier
+    def __init__(self, caller: Caller, spend: "Callable[[int], None]") -> None:
+        self.caller = caller
+        self.spend = spend
         self.written: dict[str, list[str]] = {}
         self.programs: dict[str, str] = {}
         """Paths that were made to be a copy of, or a link to, a program."""
         self.ran: list[tuple[str, str]] = []
         """Scripts that were started before they were written: path and interpreter."""
+        self.loaded: set[str] = set()
+        """Modules that were looked at."""
         self._made = 0
 
     def write(self, path: str, contents: tuple[str, ...], appends: bool) -> None:
@@ -36,10 +41,23 @@ class Files:
 
     def read(self, path: str) -> tuple[str, ...]:
         """Every content that the file at `path` may have got; nothing where it was not written."""
+        self.spend(len(self.written) // 2)
         found = [text for key, texts in self.written.items() if same(key, path) for text in texts]
-        if not found:
-            found = [text for key, text in self.earlier.items() if same(normal(key), path) and not _vague(path)]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(found or self._earlier(path)))
+
+    def _earlier(self, path: str) -> list[str]:
+        """What the caller knows of the file. A folder that is not known is taken for the one that it works in."""
+        homes = {HOME: self.caller.env.get("HOME", ""), DOGWATCH: self.caller.home}
+        if path[:1] in homes:
+            path = homes[path[0]] + path[1:]
+        last = next((at for at in range(len(path) - 1, -1, -1) if hole(path[at])), -1) if not known(path) else -1
+        if last >= 0:
+            if path[last + 1 : last + 2] != "/":
+                return []
+            path = normal(path[last + 2 :], self.caller.cwd)
+        text = self.caller.files.get(path)
+        readable = text is not None and len(text) <= COMMAND_CHARS_MAX and "\0" not in text
+        return [clean(text)] if text is not None and readable else []
 
     def program(self, path: str) -> str:
         """The program that the path was made to be, "" where it was not."""
@@ -55,24 +73,22 @@ class Files:
         return {path: texts[-1] for path, texts in self.written.items() if known(path) and known(texts[-1])}
 
 
-def _vague(path: str) -> bool:
-    return not known(path.rpartition("/")[2])
-
-
 def same(one: str, other: str) -> bool:
     """Whether two paths may be the same file; a relative one may lie in any folder."""
     if one == other:
         return True
+    first, second = one.rpartition("/")[2], other.rpartition("/")[2]
+    if first != second and known(first) and known(second):
+        return False
     if not known(one) or not known(other):
-        return could_be(one, other) if known(other) else could_be(other, one) if known(one) else _alike(one, other)
+        return could_be(one, other) if known(other) else could_be(other, one) if known(one) else _alike(first, second)
     if one.startswith("/") and other.startswith("/"):
         return False
     return one.endswith("/" + other) or other.endswith("/" + one)
 
 
-def _alike(one: str, other: str) -> bool:
+def _alike(first: str, second: str) -> bool:
     """Of two paths that are known in part: whether their last names may be the same."""
-    first, second = one.rpartition("/")[2], other.rpartition("/")[2]
     return could_be(first, second) if known(second) else could_be(second, first) if known(first) else True
 
 

@@ -5,7 +5,7 @@ from dogwatch.guard.holes import DOGWATCH, GENERATED, HOME, NUMBER, TAME, WILD, 
 from dogwatch.guard.options import options
 from dogwatch.guard.programs import Call
 from dogwatch.guard.redirects import as_data, content_of
-from dogwatch.guard.state import NOTHING, UNKNOWN, Texts, followed, merged
+from dogwatch.guard.state import NOTHING, UNKNOWN, Texts, followed, merged, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ def cat(call: Call) -> Texts:
     for path in paths[:32]:
         output = followed(output, as_data(content_of(call.walker, path, call.shell, call.io)))
     return UNKNOWN if len(paths) > 32 else output
+
+
+def printenv(call: Call) -> Texts:
+    """`printenv NAME` prints what `$NAME` is."""
+    from dogwatch.guard.parameters import lookup
+
+    names = [word for word in call.args if not word.startswith("-")]
+    values = text_of(lookup(names[0], call.shell, call.walker.expander)) if len(names) == 1 and known(names[0]) else ()
+    return tuple(f"{value}\n" for value in values) or (UNKNOWN if not names else NOTHING)
 
 
 def _mapped(call: Call, change: "Callable[[str], str | None]", paths: list[str] | None = None) -> Texts:
@@ -269,7 +278,7 @@ def which(call: Call) -> Texts:
 
 def sed(call: Call) -> Texts:
     """Most of sed only edits; its `e` runs commands and its `w` writes files."""
-    from dogwatch.guard.sed_scripts import edited, judge_sed
+    from dogwatch.guard.sed_scripts import edited, inserted, judge_sed
 
     found = options(call.args, "efl", ("expression", "file", "line-length"), permute=True)
     scripts = found.values.get("e", []) + found.values.get("expression", [])
@@ -288,13 +297,19 @@ def sed(call: Call) -> Texts:
 
     if in_place:
         from dogwatch.guard.paths import may_write
+        from dogwatch.guard.scripts import edited as put_in
 
         for path in rest:
             may_write(call.world, call.path(path), path)
-            contents = call.world.files.read(call.path(path))
-            if contents:
-                made = merged(WILD if not known(one) else change(one) or WILD for one in contents)
-                call.walker.write(call.path(path), made, False, call.shell)
+            place = call.path(path)
+            contents = call.world.files.read(place)
+            made = [change(one) if known(one) else None for one in contents]
+            if made and None not in made:
+                call.walker.write(place, merged(one or "" for one in made), False, call.shell)
+            elif place in call.world.files.written:
+                call.walker.write(place, UNKNOWN, False, call.shell)
+            else:
+                put_in(call, path, inserted(scripts))
         return NOTHING
     return _mapped(call, change, rest)
 
@@ -307,6 +322,7 @@ RULES: "dict[str, Rule]" = {
     ),
     **dict.fromkeys(("wc", "nproc"), number),
     **dict.fromkeys(("cat", "bat"), cat),
+    "printenv": printenv,
     "base64": base64,
     "gbase64": base64,
     "openssl": openssl,

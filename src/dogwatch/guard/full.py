@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dogwatch.guard.fast import Spool
 
 DENIED = "Denied"
-SHOWN_MAX = 300
+SHOWN_MAX = 4000
 FILE_BYTES_MAX = 262_144
 WRITERS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 COMMANDS = ("command", "cmd", "script")
@@ -113,7 +113,8 @@ def _registered(cwd: str) -> Caller:
     if entry is None:
         raise Denied("caller", f"{agent or 'this caller'} is not in the registry of {run or 'any run'}", _MEND)
     above = list(_above(os.getpid()))
-    namespace = os.readlink("/proc/self/ns/pid") != entry.get("pid_namespace")
+    place = entry.get("pid_namespace")
+    namespace = bool(place) and os.readlink("/proc/self/ns/pid") != place
     if not namespace and (entry.get("pid"), entry.get("start")) not in above:
         raise Denied("caller", f"this process was not started by {agent} of {run}", _MEND)
 
@@ -122,6 +123,10 @@ def _registered(cwd: str) -> Caller:
         wanted = {mark.encode() for mark in (*marks, f"DOGWATCH_INCARNATION={incarnation}")}
         return {pid for pid in _pids() if wanted <= _environment(pid)} - {pid for pid, _ in above}
 
+    project = env.get("DOGWATCH_PROJECT", "")
+    if _is_in(cwd, home) and not (_is_in(project, home) and _is_in(cwd, project)):
+        # The engine takes the folder that a command starts in for the agent's own.
+        raise Denied("path.dogwatch", "nothing but looking is done in dogwatch's own folder", f"first: cd {project}")
     folder = f"{home}/runs/{run}/agents/{agent}"
     return Caller(
         namespace=namespace,
@@ -166,6 +171,11 @@ class Changed:
                 return file.read(FILE_BYTES_MAX).decode("utf-8", "replace")
         except (OSError, ValueError):
             return None
+
+
+def _is_in(path: str, folder: str) -> bool:
+    real, outer = os.path.realpath(path), os.path.realpath(folder)
+    return bool(path) and (real == outer or real.startswith(f"{outer}/"))
 
 
 def _above(pid: int) -> "Iterator[tuple[int, int]]":
@@ -218,8 +228,8 @@ def parsed(text: bytes) -> "dict[str, Any]":
     try:
         words = text.decode("utf-8", "surrogateescape").strip(" \t\r\n")
         value, end = make_scanner(_Plain())(words, 0)  # type: ignore[arg-type]
-    except (ValueError, StopIteration, RecursionError):
-        return {}
+    except (ValueError, StopIteration, RecursionError, SystemError):
+        return {}  # without `json` the scanner has no error of its own to raise
     return value if isinstance(value, dict) and end == len(words) else {}
 
 

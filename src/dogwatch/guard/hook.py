@@ -7,6 +7,12 @@ import sys
 
 if __name__ == "__main__":
     sys.path.insert(0, __file__.rpartition("/dogwatch/")[0])
-    from dogwatch.guard.fast import main
+    try:
+        from dogwatch.guard.fast import main
 
-    sys.exit(main(sys.argv[1:]))
+        code = main(sys.argv[1:])
+    except Exception as error:
+        sys.stderr.write(f"dogwatch: the hook has failed: {type(error).__name__}: {error}\n")
+        sys.stderr.write("hint: ask the operator to run `dogwatch doctor`\n")
+        code = 2 if sys.argv[1:2] == ["PreToolUse"] else 0
+    sys.exit(code)

@@ -5,7 +5,8 @@ from dogwatch.guard.options import options
 from dogwatch.guard.paths import may_write, opens
 from dogwatch.guard.programs import Call
 from dogwatch.guard.redirects import Io, content_of
-from dogwatch.guard.scripts import judge_program, run_files
+from dogwatch.guard.scripts import edited, judge_program, run_files, run_module
+from dogwatch.guard.sed_scripts import inserted
 from dogwatch.guard.state import NOTHING, UNKNOWN, Texts, merged
 
 TYPE_CHECKING = False
@@ -33,6 +34,8 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
     "scala": ("generic", "e", "", ""),
     "guile": ("generic", "c", "", ""),
     "racket": ("generic", "e", "", "eval"),
+    **dict.fromkeys(("octave", "gnuplot"), ("generic", "e", "", "eval")),
+    "m4": ("m4", "", "DIU", "define"),
     "sbcl": ("generic", "", "", "eval"),
     "erl": ("generic", "", "", "eval"),
     **dict.fromkeys(("emacs", "emacsclient"), ("generic", "e", "", "eval execute")),
@@ -108,9 +111,12 @@ def interpret(call: Call) -> Texts:
         codes += [word[1:] for word in call.args if word.startswith("+")]
     for code in codes:
         judge_program(call, language, code)
+    for module in [text for option in ("r", "require", "import") for text in found.values.get(option, [])]:
+        run_module(call, language, (module, f"{module}.js", f"{module}.rb"))
     if language in ("perl", "ruby") and any(word.startswith("-") and "i" in word for word in call.args):
         for word in found.rest:
             may_write(call.world, call.path(word), word)
+            edited(call, word, inserted(codes))
     if codes or found.has("version", "help", "V", "h"):
         return UNKNOWN
     if found.rest and found.rest[0] != "-":
@@ -128,6 +134,8 @@ def _file(call: Call, language: str, rest: list[str]) -> Texts:
     if language == "vim":
         return UNKNOWN
     contents = content_of(call.walker, rest[0], call.shell, call.io)
+    if contents == (DISK,) and language == "python":
+        contents = call.world.files.read(call.path(f"{rest[0]}/__main__.py")) or contents
     if contents == (DISK,):
         call.world.files.ran.append((call.path(rest[0]), language))
     return run_files(call, contents, language, rest[1:])
@@ -164,8 +172,8 @@ def python(call: Call) -> Texts:
 
 def _module(call: Call, module: str, words: list[str]) -> Texts:
     """`python -m MODULE …`."""
-    if module.partition(".")[0] == "dogwatch":
-        return call.run(["dogwatch", *words])
+    if module.partition(".")[0] in ("dogwatch", "pytest", "unittest", "coverage", "tox", "nox", "invoke", "pip"):
+        call.run([module.partition(".")[0], *words])
     path = call.path(module.replace(".", "/"))
     for contents in (call.world.files.read(f"{path}.py"), call.world.files.read(f"{path}/__main__.py")):
         run_files(call, contents, "python", words)
@@ -217,6 +225,10 @@ def client(call: Call) -> Texts:
             for mark in ("\\!", ".shell ", ".system ", "system ", "!"):
                 if line.startswith(mark):
                     call.world.leniently(call.code, line[len(mark) :])
+    if call.name in ("ed", "ex"):
+        for word in call.args:
+            if not word.startswith("-"):
+                edited(call, word, "\n".join(call.stdin() or ()))
     return opens(call) if call.name.startswith("sqlite") else UNKNOWN
 
 

@@ -13,6 +13,7 @@ GRAMMARS = {
     "tcl": Grammar(quotes='"'),
     "applescript": Grammar(comments=("--", "#"), quotes='"'),
     "compiled": Grammar(comments=("//",), blocks=_C_BLOCKS, quotes='"'),
+    "m4": Grammar(quotes='"'),
     "generic": Grammar(comments=(), quotes="'\"`"),
 }
 
@@ -21,9 +22,10 @@ CALLS: dict[str, dict[str, str]] = {
     # What the arguments of a function are: "shell": a script or words; "words": words; "strings": each may be a
     # script; "kill": a signal and pids; "eval": a program; "open": a file or a pipe; "never": nothing that can be read.
     "perl": dict.fromkeys((*_FROM_SHELL.split(), "run3", "capture"), "shell")
-    | {"open": "open", "kill": "kill", "eval": "eval", "syscall": "never"},
+    | {"open": "open", "kill": "kill", "eval": "eval", "syscall": "never", "ioctl": "never"},
     "ruby": dict.fromkeys(_FROM_SHELL.split(), "shell")
-    | {"kill": "kill", "eval": "eval", "instance_eval": "eval", "class_eval": "eval", "syscall": "never"},
+    | {"kill": "kill", "eval": "eval", "instance_eval": "eval", "class_eval": "eval", "syscall": "never"}
+    | {"ioctl": "never", "sh": "shell"},
     "javascript": dict.fromkeys(
         "exec execSync spawn spawnSync execFile execFileSync execa execaSync Command execaCommand".split(), "shell"
     )
@@ -35,6 +37,7 @@ CALLS: dict[str, dict[str, str]] = {
     "awk": {"system": "shell"},
     "tcl": {"exec": "words", "spawn": "words", "eval": "never", "kill": "kill"},
     "applescript": {"script": "shell"},
+    "m4": {"syscmd": "words", "esyscmd": "words"},
     "compiled": dict.fromkeys("system popen execl execlp execle execv execvp Command new arg args".split(), "strings")
     | {"kill": "kill", "killpg": "kill", "Kill": "kill", "posix_spawn": "strings", "syscall": "never"},
     "generic": dict.fromkeys(

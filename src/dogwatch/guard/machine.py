@@ -19,6 +19,7 @@ _ENDING_VERBS = frozenset(
 )
 _TARGETS = ("poweroff", "reboot", "halt", "rescue", "emergency", "kexec", "suspend", "hibernate", "exit", "shutdown")
 _SYSTEMCTL_VALUES = ("type", "state", "property", "signal", "kill-whom", "host", "machine", "root", "output", "lines")
+_MANAGED = ("stop", "delete", "del", "restart", "reload")
 _OPERATOR_COMMANDS = ("up", "down", "kill", "crew", "trust", "hooks")
 
 
@@ -38,6 +39,14 @@ def service(call: Call) -> Texts:
     """`service NAME VERB`, `rc-service`, `sv VERB NAME`, `initctl`, `supervisorctl`, `launchctl`."""
     if any(word in _ENDING_VERBS or word in ("bootout", "unload", "remove", "down", "shutdown") for word in call.args):
         deny("machine.service", f"`{call.shown}` ends or restarts a service that is not yours", ASK)
+    return UNKNOWN
+
+
+def manager(call: Call) -> Texts:
+    """`pm2`, `forever`: one daemon keeps the processes of everybody."""
+    words = [word for word in call.args if not word.startswith("-")]
+    if words[:1] in (["kill"], ["stopall"], ["restartall"]) or (words[:1] and words[0] in _MANAGED and "all" in words):
+        deny("machine.service", f"`{call.shown}` ends or restarts processes that are not yours", ASK)
     return UNKNOWN
 
 
@@ -127,6 +136,7 @@ RULES: "dict[str, Rule]" = {
         ("service", "rc-service", "sv", "initctl", "supervisorctl", "launchctl", "s6-svc", "monit"), service
     ),
     "loginctl": loginctl,
+    **dict.fromkeys(("pm2", "forever"), manager),
     **dict.fromkeys(("shutdown", "reboot", "halt", "poweroff", "init", "telinit", "kexec"), power),
     **dict.fromkeys(("dbus-send", "busctl", "gdbus", "qdbus"), bus),
     **dict.fromkeys(("cgdelete", "cgset", "cgclassify"), cgroups),

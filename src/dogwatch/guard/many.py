@@ -143,10 +143,9 @@ def _executed(call: Call, words: list[str], starts: list[str], names: list[str])
 def _removed(call: Call, starts: list[str], names: list[str]) -> None:
     """Everything below `starts` goes that has one of the names."""
     patterns = [glob(name.rpartition("/")[2]) for name in names]
-    if patterns and not any(not usable(one, name) or matches(one, name) for one in patterns for name in OWN_NAMES):
-        return
+    ours = any(not usable(one, name) or matches(one, name) for one in patterns for name in OWN_NAMES)
     for start in starts or ["."]:
-        may_remove(call.world, call.path(start), start, True)
+        may_remove(call.world, call.path(start), start, ours or not patterns)
 
 
 def fd(call: Call) -> Texts:

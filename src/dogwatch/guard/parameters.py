@@ -33,6 +33,8 @@ _FIXED: dict[str, Texts] = {
     "IFS": (" \t\n",),
     "BASH": ("/bin/bash",),
     "SHELL": ("/bin/bash",),
+    "TMUX": ("/tmp/tmux-1000/default,1,0",),  # noqa: S108 - it stands for whatever it is
+    "TMUX_TMPDIR": ("/tmp",),  # noqa: S108
     "DOGWATCH_HOME": (DOGWATCH,),
     "DOGWATCH_DOOR": (DOGWATCH,),
     "DOGWATCH_SPOOL": (DOGWATCH,),
@@ -72,7 +74,7 @@ def lookup(name: str, shell: Shell, expander: "Expander") -> Value:
     caller = expander.world.caller
     if name in _BELOW_HOME:
         return ((caller.home or DOGWATCH) + _BELOW_HOME[name],)
-    if name in _FIXED:
+    if name in _FIXED and not (name.startswith("TMUX") and name in caller.env):
         return _FIXED[name]
     if name in _NUMBERS:
         return (NUMBER,)

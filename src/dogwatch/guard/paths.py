@@ -286,7 +286,7 @@ RULES: "dict[str, Rule]" = {
     **dict.fromkeys(("rm", "unlink", "rmdir", "shred", "srm", "trash", "trash-put", "rmtrash"), removes),
     "mv": moves,
     "rename": moves,
-    **dict.fromkeys(("cp", "ln", "install", "rsync", "scp"), copies),
+    **dict.fromkeys(("cp", "ln", "install", "scp"), copies),
     **dict.fromkeys(
         ("chmod", "chown", "chgrp", "chattr", "setfacl", "truncate", "touch", "mkdir", "fallocate"), changes
     ),

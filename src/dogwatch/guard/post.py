@@ -33,7 +33,7 @@ def carry(spool: Spool, event: str, payload: bytes, size: int) -> int:
         name = quoted(event)
         os.write(1, b'{"hookSpecificOutput":{"hookEventName":' + name + b',"additionalContext":' + words + b"}}")
         spool.append(event, payload, size)
-    headers = " ".join(header for header, _ in taken).encode()
+    headers = " ".join(header for header, _ in taken).encode("utf-8", "surrogatepass")
     spool.append("Delivered", headers, len(headers))
     return EXIT_OK
 
@@ -47,13 +47,13 @@ def _take(box: bytes, incarnation: str) -> list[tuple[str, str]]:
             continue
         path = box + b"/" + name
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            with open(path, encoding="utf-8", errors="surrogatepass", newline="") as file:
                 text = file.read()
             if taken and len(text) > room:
                 break
             os.unlink(path)
-        except OSError:
-            continue  # somebody else was quicker
+        except (OSError, ValueError):
+            continue  # somebody else was quicker, or it is no message
         room -= len(text)
         taken.append((text.partition("\n")[0], text))
     return taken

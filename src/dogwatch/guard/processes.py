@@ -84,7 +84,7 @@ def judge_target(call: Call, target: str) -> None:
             "kill.foreign",
         )
     else:
-        world.unresolved(f"whom `{call.shown}` ends cannot be known from the command", OWN_JOBS)
+        world.unresolved(f"whom `{call.shown}` ends cannot be known from the command", OWN_JOBS, ends=True)
 
 
 def _known_target(call: Call, text: str, bare: str, group: bool) -> None:

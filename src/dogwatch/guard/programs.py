@@ -7,7 +7,7 @@ from dogwatch.guard.files import normal
 from dogwatch.guard.holes import could_be, known, shown, wild, without_holes
 from dogwatch.guard.redirects import Io, waiting
 from dogwatch.guard.shell import Parser
-from dogwatch.guard.state import NOTHING, UNKNOWN, Shell, Texts, World, merged
+from dogwatch.guard.state import NOTHING, UNKNOWN, Shell, Texts, World, merged, text_of
 from dogwatch.guard.tree import AndOr, Command, Literal, Pipeline, Script, Simple, Word
 from dogwatch.guard.verdict import Denied
 
@@ -94,10 +94,11 @@ def run_program(call: Call) -> Texts:
     meant = call.shell.programs.get(name) or (files.program(call.path(name)) if "/" in name else "")
     if meant:
         call.name = meant.rpartition("/")[2]
-    elif "/" in name or "PATH" in call.shell.variables:
-        contents = files.read(call.path(name))
-        if contents:
-            return run_files(call, contents, "", call.args)
+    else:
+        for folder in _folders(call, name):
+            contents = files.read(call.path(f"{folder}/{name}" if folder else name))
+            if contents:
+                return run_files(call, contents, "", call.args)
     if generates(call):
         return GENERATED_CODE
     rule = find(call.name)
@@ -105,7 +106,15 @@ def run_program(call: Call) -> Texts:
         return rule(call)
     if "/" in name:
         files.ran.append((call.path(name), ""))
-    return _unknown_program(call)
+    return unknown_program(call)
+
+
+def _folders(call: Call, name: str) -> list[str]:
+    """Where the program is looked for, as far as the command says so itself."""
+    if "/" in name:
+        return [""]
+    paths = text_of(call.shell.variables.get("PATH", ()))
+    return ["", *(folder for path in paths for folder in path.split(":")[:16] if folder)] if paths else []
 
 
 def find(name: str) -> "Rule | None":
@@ -131,8 +140,8 @@ def _unknown_name(call: Call) -> Texts:
     last = name.rpartition("/")[2]
     if last and known(last):
         rule = find(last)
-        return rule(call) if rule is not None else _unknown_program(call)
-    candidates = [program for program in RULES if could_be(last, program)]
+        return rule(call) if rule is not None else unknown_program(call)
+    candidates = list(RULES) if not without_holes(last) else _candidates(last, call.world)
     if not candidates:
         return UNKNOWN
     folder = name.rpartition("/")[0]
@@ -152,14 +161,24 @@ def _unknown_name(call: Call) -> Texts:
     return UNKNOWN
 
 
-def _unknown_program(call: Call) -> Texts:
+def _candidates(name: str, world: World) -> list[str]:
+    """The programs that a name with holes may be."""
+    from dogwatch.guard.table import RULES
+
+    if name not in world.candidates:
+        world.candidates[name] = [program for program in RULES if could_be(name, program)]
+        world.spend(200)
+    return world.candidates[name]
+
+
+def unknown_program(call: Call) -> Texts:
     """A program that no rule knows may still run another one that its arguments name."""
     if call.name in _DATA:
         return UNKNOWN
     for at, word in enumerate(call.args):
         base = word.rpartition("/")[2]
         following = call.args[at + 1] if at + 1 < len(call.args) else ""
-        if base in _SPECIFIC and (base != "kill" or word != base or following.startswith("-")):
+        if base in _SPECIFIC and (base != "kill" or word != base or following[:1] == "-" != following[1:2]):
             call.world.leniently(call.walker.run, call.args[at:], call.shell.copy(), call.io)
         elif word in _CODE_OPTIONS and " " in following:
             call.world.leniently(call.code, following)

@@ -3,7 +3,7 @@
 from dogwatch.guard.holes import OWN, TAME, WILD, known, without_holes
 from dogwatch.guard.paths import inside, may_remove, may_write
 from dogwatch.guard.processes import OWN_JOBS, judge_target
-from dogwatch.guard.programs import Call
+from dogwatch.guard.programs import Call, deny
 from dogwatch.guard.python_calls import CHANGES, CODE, KILLS, REMOVES, RUNS
 from dogwatch.guard.python_texts import RISKY, UNKNOWN, Value, as_text, each
 from dogwatch.guard.python_values import HOLE, Values
@@ -22,6 +22,16 @@ _RISKY_WORDS = ("kill", "system", "popen", "subprocess", "exec", "eval", "ctypes
 _ENDING_METHODS = ("kill", "terminate", "send_signal", "suspend")
 _SYSTEM_CALLS = ("kill", "killpg", "tgkill", "syscall", "reboot", "system", "execv", "execve", "popen", "raise")
 _ONLY_LOOKS = frozenset("print repr type help dir callable id inspect mock unittest isinstance vars".split())
+_SESSION_METHODS = {
+    "cmd": "",
+    "kill": "kill-session",
+    **{name: name.replace("_", "-") for name in "kill_server kill_session kill_window kill_pane send_keys".split()},
+}
+"""Methods of libtmux, and what they are for tmux itself."""
+_REMOTE = frozenset("run sudo local exec_command sendline send_command".split())
+_REMOTES = frozenset("fabric invoke paramiko pexpect nox plumbum".split())
+"""Methods that run their text as a command, of objects of these modules."""
+_PUSHES_INPUT = (("ref", "termios.TIOCSTI"), ("number", 0x5412))
 _PLAINLY = "write the program's calls plainly, or run the command with the shell"
 
 
@@ -94,6 +104,7 @@ class _Program:
         }
 
     def judge(self) -> None:
+        self._imports()
         functions = {id(node.func) for node in self.nodes if type(node).__name__ == "Call"}
         for node in self.nodes:
             kind = type(node).__name__
@@ -103,6 +114,20 @@ class _Program:
                 self._unresolved("runs text that is put in from outside")
             elif kind in ("Attribute", "Name") and id(node) not in functions:
                 self._mentioned(node)
+
+    def _imports(self) -> None:
+        """Modules that were changed run when they are imported."""
+        from dogwatch.guard.scripts import run_module
+
+        names = {str(one[1]) for values in self.values.bound.values() for one in values if _is_ref(one)}
+        names.update(self.values.stars)
+        script = next((word for word in self.call.args if word.endswith(".py")), "")
+        folder = script.rpartition("/")[0]
+        for name in sorted(names)[:100]:
+            path = name.replace(".", "/")
+            for one in {path, path.rpartition("/")[0]} - {""}:
+                for place in {one, f"{folder}/{one}" if folder else one}:
+                    run_module(self.call, "python", (f"{place}.py", f"{place}/__init__.py"))
 
     def _call(self, node: "Node") -> None:
         if getattr(node.func, "id", "") == HOLE:
@@ -125,7 +150,7 @@ class _Program:
             name = name[name.rfind(f".{module}.") + 1 :] if f".{module}." in name else name
         if "." in name and not known(name.rpartition(".")[2]):
             if name.partition(".")[0] in RISKY:
-                self._unresolved("calls a function whose name is put together")
+                self._unresolved("calls a function whose name is put together", ends=True)
         elif name in RUNS:
             self._runs(node, RUNS[name])
         elif name in KILLS:
@@ -143,6 +168,9 @@ class _Program:
             self._paths(node, lambda path: may_write(self.call.world, self.call.path(path), path))
         elif name in ("open", "io.open", "codecs.open"):
             self._opens(node)
+        elif name == "fcntl.ioctl":
+            if any(value in _PUSHES_INPUT for argument in node.args for value in self.values.of(argument)):
+                deny("terminal.input", "the program types into a terminal", "type only into what you have started")
         elif name.startswith("sh.") and "sh" in self.imported:
             words = [text for argument in node.args for text in self.values.texts(argument)[:1]]
             self.call.run([name[3:].replace("_", "-"), *words], self.call.shell.copy())
@@ -160,8 +188,11 @@ class _Program:
         if name in _ENDING_METHODS and "psutil" in self.imported and not any(one[0] == "own" for one in bases):
             self.call.world.unresolved("the program ends processes that it has looked up", OWN_JOBS, "kill.foreign")
         elif name in _SYSTEM_CALLS and "ctypes" in self.imported and any(one[0] != "own" for one in bases):
-            self._unresolved("calls the system past python")
-        elif name in ("system", "popen") and bases == [UNKNOWN]:
+            self._unresolved("calls the system past python", ends=True)
+        elif "libtmux" in self.imported and name in _SESSION_METHODS:
+            words = [text for argument in node.args for text in self.values.texts(argument)[:1]]
+            self.call.run(["tmux", *(words if name == "cmd" else [_SESSION_METHODS[name]])], self.call.shell.copy())
+        elif (name in ("system", "popen") and bases == [UNKNOWN]) or (name in _REMOTE and self.imported & _REMOTES):
             self._shell(node.args[0], lenient=True) if node.args else None
         elif name in ("write_text", "write_bytes", "unlink", "rename", "rmdir", "touch", "chmod"):
             for path in [str(one[1]) for one in bases if one[0] == "text"]:
@@ -302,19 +333,20 @@ class _Program:
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             for value in self.values.of(argument):
                 items = value[1] if value[0] == "list" and isinstance(value[1], list) else [value]
-                texts += [as_text(item) for item in items if item[0] in ("text", "number")]
+                words = [as_text(item) for item in items if item[0] in ("text", "number")]
+                texts += [*words, " ".join(words)] if len(words) > 1 else words
         if name in RUNS and texts:
             for text in texts:
                 self.call.world.leniently(self._script, text)
         else:
-            self._unresolved(f"hands {name} on to another function")
+            self._unresolved(f"hands {name} on to another function", ends=name in KILLS)
 
     def _mentioned(self, node: "Node") -> None:
         """A function that ends processes, put somewhere from where it may be called."""
         if type(node).__name__ == "Attribute" and node.attr in ("kill", "killpg"):
             for value in self.values.of(node):
                 if value[0] == "ref" and value[1] in KILLS and not self._is_assigned(node):
-                    self._unresolved(f"keeps {value[1]} for later")
+                    self._unresolved(f"keeps {value[1]} for later", ends=True)
 
     def _is_assigned(self, node: "Node") -> bool:
         """Assigned to a name, or passed on: both are followed elsewhere."""
@@ -343,8 +375,8 @@ class _Program:
             for path in self.values.texts(argument):
                 judge(path)
 
-    def _unresolved(self, what: str) -> None:
-        self.call.world.unresolved(f"a python program {what}, which cannot be read", _PLAINLY)
+    def _unresolved(self, what: str, ends: bool = False) -> None:
+        self.call.world.unresolved(f"a python program {what}, which cannot be read", _PLAINLY, ends=ends)
 
 
 def _is_ref(value: object) -> bool:

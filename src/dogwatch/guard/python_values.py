@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HOLE = "_hole_"
 _ALTERNATIVES_MAX = 8
 _DEPTH_MAX = 24
+_HANDING = frozenset("map imap imap_unordered filter submit apply_async Thread Process Timer to_thread partial".split())
 
 
 class Values:
@@ -29,11 +30,14 @@ class Values:
         self.stars: list[str] = []
         """Modules of which everything was imported."""
         self.steps = 0
+        self.found: dict[str, list[Value]] = {}
+        """What was found of each variable; while it is looked for, what was found so far."""
         for node in nodes:
             getattr(self, f"_bind_{type(node).__name__.lower()}", _nothing)(node)
         for node in nodes:
             if type(node).__name__ == "Call":
                 self._bind_call(node)
+                self._bind_handed(node)
 
     # What is bound to which name
 
@@ -131,9 +135,24 @@ class Values:
             names = names[1:]
         for parameter, value in zip(names, node.args, strict=False):
             self._add(parameter, value)
+        if function.args.vararg is not None:
+            self._add(function.args.vararg.arg, ("all", node.args[len(names) :]))
         for keyword in node.keywords:
             if keyword.arg:
                 self._add(keyword.arg, keyword.value)
+
+    def _bind_handed(self, node: "Node") -> None:
+        """`pool.map(function, items)`, `submit(function, item)`, `Thread(target=function, args=(item,))`."""
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        function: Node = given.get("target", node.args[0] if node.args else None)
+        if type(function).__name__ == "Name":
+            function = self.functions.get(function.id)
+        if name not in _HANDING or type(function).__name__ not in ("Lambda", "FunctionDef", "AsyncFunctionDef"):
+            return
+        items = getattr(given.get("args"), "elts", node.args[1:])
+        for parameter, item in zip(function.args.args, items, strict=False):
+            self._add(parameter.arg, ("each", item) if "map" in name else item)
 
     def _target(self, target: "Node", value: "Node | Value") -> None:
         kind = type(target).__name__
@@ -149,6 +168,8 @@ class Values:
     def of(self, node: "Node | Value", depth: int = 0) -> list[Value]:
         """What the expression may be; UNKNOWN among others where that is not certain."""
         if isinstance(node, tuple):
+            if node[0] == "all" and isinstance(node[1], list):
+                return [("list", [self.of(one, depth + 1)[0] for one in node[1][:50]])]
             return self._of_each(node[1], depth + 1) if node[0] == "each" else [node]
         self.steps += 1
         if depth > _DEPTH_MAX or self.steps > 20_000:
@@ -195,10 +216,16 @@ class Values:
             return [("text", TAME)]
         if node.id not in self.bound:
             return [("ref", node.id), *(("ref", f"{module}.{node.id}") for module in self.stars)]
+        if node.id in self.found:
+            return self.found[node.id] or [UNKNOWN]
+        values = self.found[node.id] = []
         others = [one for one in self.bound[node.id] if getattr(one, "id", "") != node.id]
-        values = [value for one in others[:_ALTERNATIVES_MAX] for value in self.of(one, depth)]
+        for one in others[:_ALTERNATIVES_MAX]:
+            values += self.of(one, depth)
         if node.id in self.grown:
             values += [self._grown(value, node.id, depth) for value in values]
+        if depth > _DEPTH_MAX // 2 or self.local:
+            del self.found[node.id]  # it may have been cut short
         return values or [UNKNOWN]
 
     def _grown(self, value: Value, name: str, depth: int) -> Value:
@@ -306,6 +333,11 @@ class Values:
 
     def _of_boolop(self, node: "Node", depth: int) -> list[Value]:
         return [value for one in node.values for value in self.of(one, depth)]
+
+    def _of_unaryop(self, node: "Node", depth: int) -> list[Value]:
+        value = self.of(node.operand, depth)[0]
+        is_minus = type(node.op).__name__ == "USub" and isinstance(value[1], int)
+        return [("number", -value[1])] if is_minus and isinstance(value[1], int) else [UNKNOWN]
 
     def _of_await(self, node: "Node", depth: int) -> list[Value]:
         return self.of(node.value, depth)

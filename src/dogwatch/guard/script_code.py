@@ -4,6 +4,7 @@ There is no parser for each of these languages: strings and comments are told fr
 name in the language's table (`languages`) is judged by its arguments. What a call runs must be plain enough to be read.
 """
 
+from dogwatch.guard.files import FRAGMENT
 from dogwatch.guard.holes import DOGWATCH, TAME, WILD, known, without_holes
 from dogwatch.guard.languages import (
     CALLED_WITHOUT_BRACKETS,
@@ -20,10 +21,12 @@ from dogwatch.guard.paths import may_write
 from dogwatch.guard.processes import judge_target
 from dogwatch.guard.programs import Call
 from dogwatch.guard.redirects import Io
+from dogwatch.guard.scripts import run_module
 from dogwatch.guard.state import UNKNOWN, Texts
 from dogwatch.guard.tokens import Token, Tokens
 
 _STRINGS_MAX = 64
+_MODULE_ENDS = (".js", ".mjs", ".cjs", ".ts", "/index.js", "/index.ts")
 _ENDS_EXPRESSION = (("sign", ";"), ("line", "\n"), ("sign", "}"))
 _NO_TOKEN: Token = ("line", "")
 
@@ -54,6 +57,9 @@ class _Program:
         self.modules = self._modules() if language == "javascript" else []
 
     def judge(self) -> None:
+        for text in self.modules:
+            if text.startswith(("./", "../")):
+                run_module(self.call, "javascript", (text, *(text + end for end in _MODULE_ENDS)))
         for at, (kind, text) in enumerate(self.tokens):
             if kind == "command":
                 self._run(text)
@@ -69,12 +75,24 @@ class _Program:
             elif kind == "sign" and text == "\\" and self.language == "javascript":
                 self._unresolved("a name with escapes")
         self._disguises()
+        self._written()
         if any(kind == "name" and text in CHANGES_FILES for kind, text in self.tokens):
             if ("name", "DOGWATCH_HOME") in self.tokens or ("text", "DOGWATCH_HOME") in self.tokens:
                 may_write(self.call.world, DOGWATCH, DOGWATCH)
             for kind, text in self.tokens:
                 if kind == "text" and "/" in text:
                     may_write(self.call.world, self.call.path(text.lstrip("<>+ ")), text)
+
+    def _written(self) -> None:
+        """A file that the program writes may hold any of its texts."""
+        texts = [text for kind, text in self.tokens if kind == "text" and text][:_STRINGS_MAX]
+        names = {text for kind, text in self.tokens if kind == "name"}
+        if len(texts) > 1 and (names & CHANGES_FILES or "write" in names or ("sign", ">") in self.tokens):
+            for text in texts:
+                path = text.lstrip("<>+ ")
+                if path and not any(char.isspace() or char in "{}()" for char in path):
+                    content = FRAGMENT + "\n".join(texts)
+                    self.call.walker.write(self.call.path(path), (content,), True, self.call.shell)
 
     # What is known before anything is judged
 
@@ -121,6 +139,12 @@ class _Program:
             other = self._at(at + 2)
             if text in self.calls and following in (("name", "as"), ("sign", ":")) and other[0] == "name":
                 self.calls[other[1]] = self.calls[text]
+            if (
+                text in ("forEach", "map", "of", "filter")
+                and self._at(at - 2 if text != "of" else at + 1)[1] in self.children
+            ):
+                item = at - 1 if text == "of" else at + 2 + (self._at(at + 2)[1] == "(")
+                self.children.add(self._at(item)[1])
             if following != ("sign", "="):
                 continue
             end = at + 2
@@ -217,6 +241,11 @@ class _Program:
         elif kind == "never":
             self._unresolved(f"`{name}`, which can do anything")
         elif arguments:
+            if kind == "strings" and name in ("new", "Command"):
+                end = at
+                while end < len(self.tokens) and self.tokens[end] != ("sign", ";"):
+                    end += 1
+                arguments = [self.tokens[at:end]]  # its words may be given by calls that follow
             ways = {"eval": self._eval, "open": self._open, "strings": self._strings, "words": self._words}
             ways.get(kind, self._shell)(arguments)
 

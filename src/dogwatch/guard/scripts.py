@@ -1,5 +1,6 @@
 """Code in files: scripts that are run, and files that somebody runs sooner or later."""
 
+from dogwatch.guard.files import FRAGMENT
 from dogwatch.guard.holes import DISK, known, wild, without_holes
 from dogwatch.guard.programs import Call
 from dogwatch.guard.redirects import Io
@@ -23,6 +24,7 @@ _INTERPRETERS = {
     **dict.fromkeys(("tclsh", "expect"), "tcl"),
     "compiled": "compiled",
 }
+_MODULES_MAX = 24
 _RUN_LATER = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogout",
     ".envrc", ".xprofile", ".bash_aliases",
@@ -37,18 +39,41 @@ def run_files(call: Call, contents: Texts, interpreter: str, args: list[str]) ->
         if content == DISK:
             outputs += UNKNOWN
             continue
-        language = _language(interpreter, content)
-        if language == "sh":
-            state = call.shell.copy()
-            state.positional = (tuple(args),)
-            state.aliases = {}
-            outputs += call.walker.code(content, state, Io(call.io.stdin, call.io.merged))
-        elif language:
-            judge_program(call, language, content)
-            outputs += UNKNOWN
-        else:
-            outputs += UNKNOWN
+        if content.startswith(FRAGMENT):
+            call.world.leniently(run_files, call, (content.removeprefix(FRAGMENT),), interpreter or "sh", args)
+            continue
+        outputs += call.world.within(content, _run_file, call, content, interpreter, args)
     return merged(outputs) if outputs else NOTHING
+
+
+def _run_file(call: Call, content: str, interpreter: str, args: list[str]) -> Texts:
+    language = _language(interpreter, content)
+    if language == "sh":
+        state = call.shell.copy()
+        state.positional = (tuple(args),)
+        state.aliases = {}
+        return call.walker.code(content, state, Io(call.io.stdin, call.io.merged))
+    if language:
+        judge_program(call, language, content)
+    return UNKNOWN
+
+
+def edited(call: Call, word: str, put_in: str) -> None:
+    """A file that was there before got these lines."""
+    path = call.path(word)
+    contents = call.world.files.read(path)
+    call.walker.write(path, (*contents, FRAGMENT + put_in), False, call.shell)
+
+
+def run_module(call: Call, language: str, places: "tuple[str, ...]") -> None:
+    """Judges a module that a program loads, each once."""
+    files = call.world.files
+    for place in places:
+        path = call.path(place)
+        contents = files.read(path) if path not in files.loaded and len(files.loaded) < _MODULES_MAX else ()
+        if contents:
+            files.loaded.add(path)
+            call.world.leniently(run_files, call, contents, language, [])
 
 
 def _language(interpreter: str, content: str) -> str:
@@ -113,6 +138,12 @@ def written(walker: "Walker", path: str, contents: Texts, shell: Shell) -> None:
             if known(content):
                 call = Call(walker, shell, Io(), [path])
                 walker.world.leniently(run_files, call, (content,), "", [])
+    if name.endswith((".service", ".timer", ".desktop")):
+        call = Call(walker, shell, Io(), [path])
+        for line in "\n".join(content for content in contents if known(content)).splitlines():
+            key, _, value = line.partition("=")
+            if key.strip().startswith("Exec"):
+                walker.world.leniently(call.code, value.lstrip("-@+!:| "))
     if name == ".gitconfig" or path.endswith((".git/config", "git/config")):
         call = Call(walker, shell, Io(), [path])
         for line in "\n".join(content for content in contents if known(content)).splitlines():

@@ -50,6 +50,19 @@ def _commands(script: str) -> list[tuple[str, str]]:
     return found
 
 
+def inserted(scripts: list[str]) -> str:
+    """The lines that the scripts put into a text: those of `a`, `i` and `c`, and what `s` puts in."""
+    found: list[str] = []
+    for script in scripts:
+        for letter, text in _commands(script):
+            if letter and letter in "aic":
+                found.append(text.lstrip("\\ \t\n"))
+        at = _address_end(script, 0)
+        if script[at : at + 1] == "s":
+            found += script[at + 2 :].split(script[at + 1 : at + 2] or "/")[1:2]
+    return "\n".join(found)
+
+
 def _address_end(script: str, at: int) -> int:
     """Past blanks, separators and addresses."""
     while at < len(script):

@@ -123,7 +123,7 @@ def source(call: Call) -> Texts:
         before = call.shell.positional
         if len(words) > 1:
             call.shell.positional = (tuple(words[1:]),)
-        outputs += call.walker.code(content, call.shell, call.io)
+        outputs += call.world.within(content, call.walker.code, content, call.shell, call.io)
         call.shell.positional = before
     return merged(outputs) if outputs else NOTHING
 

@@ -147,14 +147,17 @@ class World:
     """What all shells of one command share: the caller, the files, the work done so far."""
 
     __slots__ = (
+        "active",
         "background",
         "caller",
         "calls",
+        "candidates",
         "depth",
         "exits",
         "files",
         "history",
         "home",
+        "in_file",
         "iterations",
         "lenient",
         "loops",
@@ -164,7 +167,7 @@ class World:
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
-        self.files = Files(caller.files)
+        self.files = Files(caller, self.spend)
         self.steps = 0
         self.depth = 0
         self.iterations = 1
@@ -179,6 +182,11 @@ class World:
         """States in which each loop under way may be left early."""
         self.background = 0
         self.lenient = 0
+        self.in_file = 0
+        self.active: list[str] = []
+        """The contents of files that are being walked through."""
+        self.candidates: dict[str, list[str]] = {}
+        """Which programs a name that is known in part may be: the same names come again and again."""
         home = caller.env.get("HOME", "")
         self.home = home if home.startswith("/") else HOME
 
@@ -196,21 +204,37 @@ class World:
     def leave(self) -> None:
         self.depth -= 1
 
-    def unresolved(self, reason: str, hint: str, rule: str = "unresolved") -> None:
-        """Something cannot be known: refused, unless a namespace hides all that could be hurt."""
-        if not self.caller.namespace and not self.lenient:
-            raise Denied(rule, reason, hint)
+    def within(self, content: str, act: "Callable[..., Texts]", *arguments: object) -> Texts:
+        """Walks through the content of a file, but not for ever where it runs itself."""
+        if self.active.count(content) > 1:
+            if self.background:
+                raise Denied("fork-bomb", "a script starts itself again in the background", SIMPLER)
+            return UNKNOWN
+        readable = known(content)
+        self.in_file += readable
+        self.active.append(content)
+        output = act(*arguments)
+        self.active.pop()
+        self.in_file -= readable
+        return output
+
+    def unresolved(self, reason: str, hint: str, rule: str = "unresolved", ends: bool = False) -> None:
+        """Something cannot be known: refused, unless a namespace hides all that could be hurt. A program in a file may
+        well run what its text does not tell; it is refused only where it surely ends somebody (`ends`)."""
+        if self.caller.namespace or self.lenient or (self.in_file and rule == "unresolved" and not ends):
+            return
+        raise Denied(rule, reason, hint)
 
     def leniently(self, act: "Callable[..., object]", *arguments: object) -> None:
         """Does what may deny, for a text that is only perhaps code: no code and unknown code are no reason then."""
-        before = self.depth, self.iterations, self.background
-        stacks = len(self.calls), len(self.exits), len(self.loops)
+        before = self.depth, self.iterations, self.background, self.in_file
+        stacks = len(self.calls), len(self.exits), len(self.loops), len(self.active)
         self.lenient += 1
         try:
             act(*arguments)
         except ParseError:
-            self.depth, self.iterations, self.background = before
-            del self.calls[stacks[0] :], self.exits[stacks[1] :], self.loops[stacks[2] :]
+            self.depth, self.iterations, self.background, self.in_file = before
+            del self.calls[stacks[0] :], self.exits[stacks[1] :], self.loops[stacks[2] :], self.active[stacks[3] :]
         self.lenient -= 1
 
     def remember(self, name: str, value: Value) -> None:

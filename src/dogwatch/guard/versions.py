@@ -3,6 +3,7 @@
 from dogwatch.guard.holes import TAME, known
 from dogwatch.guard.options import options
 from dogwatch.guard.programs import Call
+from dogwatch.guard.redirects import content_of
 from dogwatch.guard.state import NOTHING, UNKNOWN, Texts
 
 TYPE_CHECKING = False
@@ -19,6 +20,12 @@ _TAME_VERBS = frozenset(
     " show-ref ls-remote name-rev count-objects version".split()
 )
 
+_HOOKS = (
+    "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "post-merge", "pre-push",
+    "pre-rebase", "post-rewrite", "pre-merge-commit", "post-applypatch",
+)  # fmt: skip
+_HOOKED = frozenset("commit checkout switch merge pull push rebase am cherry-pick revert clone worktree hook".split())
+
 
 def git(call: Call) -> Texts:
     found = options(call.args, "cC", ("git-dir", "work-tree", "namespace", "exec-path", "config-env"))
@@ -29,6 +36,9 @@ def git(call: Call) -> Texts:
     if not words:
         return UNKNOWN
     verb, rest = words[0], words[1:]
+    if verb in _HOOKED:
+        for folder in (".git/hooks", ".husky", ".githooks"):
+            _hooks(call, f"{found.value('C')}/{folder}" if found.has("C") else folder)
     judge = _VERBS.get(verb)
     if judge is not None:
         judge(call, rest)
@@ -48,9 +58,20 @@ def _setting(call: Call, name: str, value: str) -> None:
             call.code(value[1:])
         elif known(value):
             call.world.leniently(lambda: call.run(["git", *value.split()], call.shell.copy()))
+    elif name == "core.hookspath":
+        _hooks(call, value)
     elif name in _COMMAND_SETTINGS or name.endswith(_COMMAND_ENDINGS) or name.startswith("pager."):
         code = value.removeprefix("!")
         call.world.leniently(lambda: call.code(code))
+
+
+def _hooks(call: Call, folder: str) -> None:
+    """The hooks in a folder, where they were changed."""
+    from dogwatch.guard.scripts import run_files
+
+    for name in _HOOKS:
+        contents = call.world.files.read(call.path(f"{folder}/{name}"))
+        call.world.leniently(run_files, call, contents, "", [])
 
 
 def _config(call: Call, rest: list[str]) -> None:
@@ -105,6 +126,29 @@ def _clone(call: Call, rest: list[str]) -> None:
         call.world.leniently(call.code, text)
 
 
+def patch(call: Call, rest: "list[str] | None" = None) -> Texts:
+    """What a patch adds to a file may be run."""
+    from dogwatch.guard.scripts import edited
+
+    words = [word for word in (call.args if rest is None else rest) if not word.startswith("-")]
+    texts = [text for word in words for text in content_of(call.walker, word, call.shell, call.io)]
+    file = words[0] if words else ""
+    for text in (*texts, *(call.stdin() or ())):
+        added: dict[str, list[str]] = {}
+        for line in text.splitlines():
+            if line.startswith("+++ "):
+                file = line[4:].partition("\t")[0].removeprefix("b/")
+            elif line.startswith("+"):
+                added.setdefault(file, []).append(line[1:])
+        for path, lines in added.items():
+            edited(call, path, "\n".join(lines))
+    return UNKNOWN
+
+
+def _apply(call: Call, rest: list[str]) -> None:
+    patch(call, rest)
+
+
 _VERBS = {
     "config": _config,
     "bisect": _bisect,
@@ -114,6 +158,8 @@ _VERBS = {
     "difftool": _tool,
     "grep": _grep,
     "clone": _clone,
+    "apply": _apply,
+    "am": _apply,
 }
 
 
@@ -147,11 +193,23 @@ def archive(call: Call) -> Texts:
     return NOTHING if call.name == "zip" else UNKNOWN
 
 
+def rsync(call: Call) -> Texts:
+    """It runs a command of one's own to reach the other side, and copies."""
+    from dogwatch.guard.paths import copies
+
+    found = options(call.args, "ef", ("rsh", "rsync-path"), permute=True)
+    for text in [text for name in ("e", "rsh", "rsync-path") for text in found.values.get(name, [])]:
+        call.world.leniently(call.code, text)
+    return copies(call)
+
+
 def helper(call: Call) -> Texts:
     """`sort --compress-program`, `split --filter`, `man -P`: a single option runs a command."""
     for at, word in enumerate(call.args):
         following = call.args[at + 1] if at + 1 < len(call.args) else ""
         option, equals, value = word.partition("=")
+        if call.name in ("less", "more") and word.startswith("+!"):
+            call.code(word[2:])
         if option in ("--filter", "--compress-program", "--pager", "-P", "--html"):
             text = value if equals else following
             call.world.leniently(call.code, text)
@@ -161,6 +219,8 @@ def helper(call: Call) -> Texts:
 RULES: "dict[str, Rule]" = {
     "git": git,
     "hg": mercurial,
+    "patch": patch,
     **dict.fromkeys(("tar", "bsdtar", "gtar", "zip"), archive),
-    **dict.fromkeys(("split", "man"), helper),
+    "rsync": rsync,
+    **dict.fromkeys(("split", "man", "less", "more"), helper),
 }

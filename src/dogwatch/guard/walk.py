@@ -46,7 +46,7 @@ from dogwatch.guard.tree import (
     While,
     Word,
 )
-from dogwatch.guard.verdict import Denied
+from dogwatch.guard.verdict import Denied, ParseError
 from dogwatch.guard.words import Expander
 
 TYPE_CHECKING = False
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CALLS_MAX = 6
+_LINES_MAX = 400
 _COMPARES_NUMBERS = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v")
 
 
@@ -95,10 +96,23 @@ class Walker:
                 )
             # Within other code an unknown text is taken for a plain argument; as a command it is refused later.
             text = text.replace(WILD, TAME).replace(WORDS, TAME).replace(DISK, TAME)
+        try:
+            script = Parser(text).whole()
+        except ParseError:
+            if not self.world.in_file:
+                raise
+            return self._by_lines(text, shell, io)
         self.world.enter()
-        output = self.script(Parser(text).whole(), shell, io or Io())
+        output = self.script(script, shell, io or Io())
         self.world.leave()
         return output
+
+    def _by_lines(self, text: str, shell: Shell, io: Io | None) -> Texts:
+        """A script in a file that is none of bash's, or not to its end: each line that can be read is judged."""
+        lines = text.splitlines()
+        for line in lines[:_LINES_MAX] if len(lines) > 1 else ():
+            self.world.leniently(self.code, line, shell, io)
+        return UNKNOWN
 
     def hidden(self, text: str, shell: Shell) -> None:
         """Judges the substitutions in a text that bash expands by itself: a prompt, an index in a calculation."""

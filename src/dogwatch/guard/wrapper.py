@@ -14,18 +14,30 @@ def main(arguments: list[str]) -> int:
     """The exit code of a call that is refused; another does not return."""
     own, *words = arguments
     name = words[0]
-    paths = [folder for folder in os.environ.get("PATH", os.defpath).split(":") if folder and folder != own]
-    program = next((path for folder in paths if os.access(path := f"{folder}/{name}", os.X_OK)), "")
+    program = next((path for folder in _behind(own) if os.access(path := f"{folder}/{name}", os.X_OK)), "")
     if not program:
         os.write(2, f"{name}: command not found\n".encode())
         return 127
-    from dogwatch.guard.full import judge_words
+    try:
+        from dogwatch.guard.full import judge_words
 
-    verdict = judge_words(words)
+        verdict = judge_words(words)
+    except Exception as error:
+        os.write(2, f"dogwatch: the guard has failed: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
+        os.write(2, b"hint: ask the operator to run `dogwatch doctor`\n")
+        return 2
     if verdict.allowed:
         os.execv(program, words)  # noqa: S606 - no shell is wanted
     os.write(2, verdict.said().encode("utf-8", "replace"))
     return 2
+
+
+def _behind(own: str) -> list[str]:
+    """The folders of the PATH behind this one: before it there may be another such folder, which looks here next."""
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(":") if folder]
+    here = os.path.realpath(own)
+    mine = [at for at, folder in enumerate(folders) if os.path.realpath(folder) == here]
+    return folders[mine[-1] + 1 :] if mine else folders
 
 
 if __name__ == "__main__":

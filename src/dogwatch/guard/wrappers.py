@@ -152,15 +152,27 @@ def verb(call: Call) -> Texts:
             if call.name in ("docker", "podman") and word == "run":
                 valued, long = _DOCKER_RUN
             found = options(call.args[at + 1 :], valued, long)
+            _mounts(call, found)
             entry = found.value("entrypoint")
             if entry:
                 return call.run([entry, *found.rest[1:]], call.shell.copy())
             return _behind(call, found, skipped)
         if not word.startswith("-") and call.name not in ("docker", "podman", "kubectl", "nix"):
             break
-    from dogwatch.guard.programs import _unknown_program
+    from dogwatch.guard.programs import unknown_program
 
-    return UNKNOWN if call.name in ("npm", "pnpm", "yarn", "docker", "podman") else _unknown_program(call)
+    return UNKNOWN if call.name in ("npm", "pnpm", "yarn", "docker", "podman") else unknown_program(call)
+
+
+def _mounts(call: Call, found: Options) -> None:
+    """What a container may write to must not be a protected place."""
+    from dogwatch.guard.paths import inside
+
+    for text in found.values.get("v", []) + found.values.get("volume", []) + found.values.get("mount", []):
+        fields = dict(part.partition("=")[::2] for part in text.split(","))
+        source, _, rest = fields.get("source", fields.get("src", text)).partition(":")
+        if not rest.endswith("ro") and "readonly" not in fields and "ro" not in fields:
+            inside(call.world, call.path(source), source)
 
 
 def env(call: Call) -> Texts:
@@ -294,7 +306,9 @@ def anywhere(call: Call) -> Texts:
     from dogwatch.guard.programs import find
 
     for at, word in enumerate(call.args):
-        if not word.startswith("-") and known(word) and find(word.rpartition("/")[2]) is not None:
+        if " " in word:
+            call.world.leniently(call.code, word)
+        elif not word.startswith("-") and known(word) and find(word.rpartition("/")[2]) is not None:
             call.world.leniently(call.run, call.args[at:], call.shell.copy())
     return UNKNOWN
 
@@ -351,5 +365,6 @@ RULES: "dict[str, Rule]" = {
     "nix-shell": nix_shell,
     **dict.fromkeys(("bwrap", "capsh", "proot", "runcon", "sandbox-exec", "systemd-nspawn", "trickle"), anywhere),
     **dict.fromkeys(("singularity", "apptainer", "dbus-launch", "pkexec", "cgexec", "faketime", "ansible"), anywhere),
+    **dict.fromkeys(("pssh", "parallel-ssh", "pdsh", "clush", "salt", "salt-call", "flyctl", "fly", "dsh"), anywhere),
     **dict.fromkeys(("command", "builtin", "exec"), past_functions),
 }

@@ -77,6 +77,11 @@ class Harness(Protocol):
     def start(self, launch: Launch) -> Start:
         """How an agent is started."""
 
+    def check_in(self, launch: Launch, question: str) -> Start | None:
+        """How a second client is started that has the agent's conversation so far, may only read, prints its answer to
+        the question and ends, without a trace in the agent's own conversation and spool. No files are written for it.
+        None where the client has no conversation that could be asked."""
+
     def context(self, tail: bytes) -> float | None:
         """The used share of the context, from the end of the client's transcript; None where it does not say."""
 

@@ -12,9 +12,12 @@ from typing import Any, Literal
 
 from dogwatch.harness import Launch, Screen, Start, State
 from dogwatch.harness.claude_facts import ClaudeFacts, config_folder
+from dogwatch.model.brief import check_in
 
 OWN_COMMANDS = ("Bash(dogwatch:*)",)
 """What every agent may run unasked: its way to the captain."""
+READING = "Read,Grep,Glob"
+"""The tools of a check-in. What else it was told of in the conversation, the client refuses."""
 _CONTEXT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 # A rule may carry the session's name near its end.
 _RULE = re.compile(r"─{8,}(?: .* ─+)?$")
@@ -98,6 +101,16 @@ class Claude(ClaudeFacts):
             environment={"DISABLE_AUTOUPDATER": "1"},
             files={settings: json.dumps(self.settings(launch), indent=1)},
         )
+
+    def check_in(self, launch: Launch, question: str) -> Start | None:
+        """The client without a terminal, with a copy of the conversation that is kept nowhere, and with the role's own
+        rules. `--tools` says nothing of MCP servers: their tools are forbidden apart from it."""
+        rules = json.dumps({"permissions": self.settings(launch)["permissions"]})
+        # The question stands before all flags that take several words.
+        words = ("-p", check_in(question), "--resume", launch.conversation, "--fork-session")
+        words += ("--no-session-persistence", "--settings", rules, "--strict-mcp-config")
+        words += ("--disallowedTools", "mcp__*", "--tools", READING)
+        return Start(command=(*(launch.role.command or ("claude",)), *words), environment={"DISABLE_AUTOUPDATER": "1"})
 
     def settings(self, launch: Launch) -> dict[str, Any]:
         """What the client is told by `--settings`: a hook for each event, and the role's permissions."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dogwatch.harness import State
+from dogwatch.harness import Launch, Start, State
 from dogwatch.model.plan import Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal
@@ -39,6 +39,10 @@ class Neutral:
             return Failure("tool_interrupted" if payload.get("is_interrupt") else "tool_failed", tool, short(error))
         said = text(payload.get("last_assistant_message"))
         return Failure(error_type(error) or error_type(said) or "api_error", "", short(said or error))
+
+    def check_in(self, launch: Launch, question: str) -> Start | None:
+        """There is no conversation."""
+        return None
 
     def transcripts(self, path: str) -> Sequence[str]:
         """The files that tell of model calls, where `path` is the client's own file of its conversation."""

@@ -40,6 +40,10 @@ class Scripted(Neutral):
             raise UsageError(f"the role {role.name} has no script", hint="give it `script: FILE`, a scenario")
         return Start(command=(launch.python, "-m", "dogwatch.testing.agent", "--scenario", role.script))
 
+    def check_in(self, launch: Launch, question: str) -> Start | None:
+        """What its scenario answers."""
+        return Start(command=(*self.start(launch).command, "--check-in", question))
+
     def context(self, tail: bytes) -> float | None:
         """From the last line that counts tokens."""
         for line in reversed(tail.splitlines()):

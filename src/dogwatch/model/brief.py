@@ -85,6 +85,15 @@ def health_check() -> str:
     return "Nothing was heard of you for a while. Please run: dogwatch heartbeat"
 
 
+def check_in(question: str) -> str:
+    """What the copy of an agent is asked that only has its conversation."""
+    lines = [
+        "This is a check-in: you are asked how far you are. Your work goes on elsewhere at this moment, so do not go on",
+        "with it here. You can read files, and change nothing. Your answer, in a few sentences, is delivered as mail.",
+    ]
+    return " ".join(lines) + f"\n{question}"
+
+
 def stall_alert(agent: str, diagnosis: str) -> str:
     """What the other agents are told when one has stalled."""
     return f"{agent} has stalled ({diagnosis}) and is being started again. Do not wait for it without need."

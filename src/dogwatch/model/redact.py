@@ -29,6 +29,7 @@ _PLACEHOLDER = re.compile(r"\$[A-Za-z_{(]|<|\*{3}|%[(A-Za-z]|\{[A-Za-z_{]|\[reda
 _BREAK = r"(?:[ \t│┃|]*\n[ \t│┃|]*)?"
 """Where a terminal, or a client in its box, has broken a long word into two rows."""
 _MARGIN = " \t│┃|"
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{24}")
 
 
 def is_secret(name: str) -> bool:
@@ -76,9 +77,12 @@ def _token(
 
 
 def _stands_alone(match: re.Match[str]) -> bool:
-    """Not the end of another word, such as `task-` or `disk-`, and more than a word itself."""
-    before = match.string[match.start() - 1 : match.start()] if match.start() else ""
-    return not before.isalnum() and any(char.isdigit() for char in match[0]) and any(c.isalpha() for c in match[0][3:])
+    """Not the end of another word, such as `task-` or `disk-`, nor a piece of an image in base64, and more than a word
+    itself."""
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if before[-1:].isalnum() or _BASE64.fullmatch(before):
+        return False
+    return any(char.isdigit() for char in match[0]) and any(char.isalpha() for char in match[0][3:])
 
 
 def _is_jwt(match: re.Match[str]) -> bool:
@@ -158,7 +162,7 @@ _SHAPES = (
     _token("aws", "AKIA ASIA", "A-Z0-9", 16, _stands_alone),
     _token("slack", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xoxe. xoxc- xoxd- xapp-", "A-Za-z0-9.%-", 10),
     _token("slack", "hooks.slack.com/", "A-Za-z0-9/_+-", 20),
-    _token("google", "AIza", _LETTERS, 35),
+    _token("google", "AIza", _LETTERS, 35, _stands_alone),
     _token("google", "ya29. GOCSPX-", _LETTERS, 20),
     _token("npm", "npm_", "A-Za-z0-9", 36),
     _token("pypi", "pypi-", _LETTERS, 40),

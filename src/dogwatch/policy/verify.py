@@ -84,7 +84,8 @@ def _effect(decision: DecisionRecord, who: str, sight: Sight | None, *, is_same:
     if decision.action == "INTERRUPT" and decision.diagnosis == "stop_loop":
         # A loop that goes on is heard of as well.
         return "hooks: the turn has ended" if is_same and not sight.turn.stops else ""
-    if sight.turn.newest > decision.at.mono and is_same:
+    # A dialog that still stands there is told of again.
+    if sight.turn.newest > decision.at.mono and is_same and not sight.turn.dialog:
         return "hooks: it went on afterwards"
     return ""
 

@@ -27,6 +27,7 @@ from dogwatch.testing.turns import NOTIFICATION, Turns
 
 ESCAPE_S = 0.05
 CTRL_C_S = 2.0
+LOOK_S = 0.05
 FOOTER = "  ⏵⏵ scripted agent · /exit to leave"
 
 
@@ -218,14 +219,26 @@ def shell_afterwards() -> None:
     os.execvp("sh", ["sh"])  # noqa: S606 (becoming a shell is what this function is for)
 
 
+def check_in(script: scenario.Scenario, truth: Truth, question: str) -> int:
+    """A copy of the agent that is asked one thing, without a terminal."""
+    truth.did("check_in", question=question)
+    while script.check_in.until and not os.path.exists(script.check_in.until):
+        time.sleep(LOOK_S)
+    os.write(1, script.check_in.text.replace("{question}", question).encode())
+    return script.check_in.exit
+
+
 def main(arguments: list[str]) -> int:
     """The program's entry; bad arguments and bad scenarios are explained, not traced."""
     parser = argparse.ArgumentParser(prog="python -m dogwatch.testing.agent", description="The scripted agent.")
     parser.add_argument("--scenario", required=True, metavar="FILE", help="YAML, or JSON with a name in .json")
     parser.add_argument("--truth", default=os.environ.get("SCRIPTED_TRUTH", ""), metavar="FILE", help="appended to")
+    parser.add_argument("--check-in", metavar="QUESTION", help="print the scenario's answer and end")
     options = parser.parse_args(arguments)
     try:
         script = scenario.load(options.scenario)
+        if options.check_in is not None:
+            return check_in(script, Truth(options.truth, dict(os.environ)), options.check_in)
         if not (os.isatty(0) and os.isatty(1)):
             raise UsageError("the scripted agent needs a terminal", hint="start it in a tmux pane")
         if script.shell:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -177,7 +178,7 @@ class Body:
 
     def shell(self, *argv: str) -> Steps[Result | None]:
         """A command through the agent's shell tool; None where it was denied."""
-        command = " ".join(argv)
+        command = shlex.join(argv)
         self.show(f"$ {command[:200]}")
         result: Result | None = yield from self.tool("Bash", {"command": command}, self._run(list(argv)))
         if result is not None and result.code:

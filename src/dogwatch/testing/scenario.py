@@ -51,6 +51,16 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckIn:
+    """What a copy of the agent answers when it is asked how far it is: a text, once there is such a file, and how it
+    ends."""
+
+    text: str = "I was asked: {question}"
+    until: str = ""
+    exit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A scripted agent's character."""
 
@@ -59,6 +69,7 @@ class Scenario:
     seed: int = 0
     shell: bool = False
     content: str = ""
+    check_in: CheckIn = CheckIn()
     rules: tuple[Rule, ...] = ()
 
 
@@ -212,6 +223,11 @@ def _signal(where: str, value: Any) -> int:
     raise _wrong(where, "a signal such as SIGKILL", value)
 
 
+def _check_in(where: str, value: Any) -> CheckIn:
+    given = {"text": value} if isinstance(value, str) else value
+    return CheckIn(**_fields(where, _keys(where, given, set(_CHECK_IN)), _CHECK_IN))
+
+
 Field = tuple[Callable[[str, Any], Any], Any]
 
 _TOP: dict[str, Field] = {
@@ -220,6 +236,12 @@ _TOP: dict[str, Field] = {
     "seed": (_whole, 0),
     "shell": (_flag, False),
     "content": (_text, ""),
+    "check_in": (_check_in, CheckIn()),
+}
+_CHECK_IN: dict[str, Field] = {
+    "text": (_text, CheckIn().text),
+    "until": (_text, ""),
+    "exit": (_whole, 0),
 }
 _RULE: dict[str, Field] = {
     "on": (_one_of(*OCCASIONS), _REQUIRED),

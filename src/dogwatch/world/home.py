@@ -76,6 +76,9 @@ class Home:
     def gate(self, run: str, phase: int, gate: str, attempt: int) -> str:
         return f"{self.run(run)}/gates/{phase}-{gate}-{attempt}"
 
+    def check_in(self, run: str, item: str, attempt: int) -> str:
+        return f"{self.run(run)}/checkins/{item}-{attempt}"
+
     def beat(self, member: str, run: str = "") -> str:
         """The member's sign of life."""
         return f"{self.run(run)}/{member}.beat" if run else f"{self.path}/{member}.beat"

@@ -1,0 +1,168 @@
+"""What the tests of real agent CLIs share: a fleet with a real client in it, and what its model was told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dogwatch.harness.claude import Claude
+from dogwatch.model.process import ProcessId
+from dogwatch.model.spool import SpoolLine, parse
+from dogwatch.testing.model import Request, ScriptedModel
+from dogwatch.world import tmux
+from dogwatch.world.processes import life
+from faults.pipelines import one_task
+from fleet import Fleet
+from helpers import wait_for
+from realcli.clients import claude_environment, claude_home, program
+
+WRITE = {"shell": 'mkdir -p "$DOGWATCH_OUTPUT" && echo "# Draft" > "$DOGWATCH_OUTPUT/draft.md"'}
+REPORT = {"shell": "dogwatch report done --task draft"}
+DONE = {"text": "The draft is written."}
+FOREVER = {"shell": "python3 -c 'import time; time.sleep(300)'"}
+LIMITS = {"nudge_s": 4, "peek_s": 4, "receipt_s": 20}
+
+
+class Lab:
+    """A fleet whose writer is a real client. The clerk, where there is one, is a scripted agent with nothing to do."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.home = fleet.base / "home"
+        claude_home(self.home, fleet.project)
+
+    def role(self, model: ScriptedModel, **changes: Any) -> dict[str, Any]:
+        """The writer's role."""
+        environment = claude_environment(self.home, model.url)
+        return {
+            "harness": "claude",
+            "command": [program("claude")],
+            "permissions": ["Bash"],
+            "environment": environment,
+            **changes,
+        }
+
+    def launch(
+        self,
+        model: ScriptedModel,
+        task: str = "Write the draft.",
+        *,
+        role: Mapping[str, Any] | None = None,
+        clerk: bool = False,
+        **limits: float,
+    ) -> str:
+        """Starts a run in which the writer has one task; `role` changes its role."""
+        spec = one_task(limits={**LIMITS, **limits})
+        spec["phases"][0]["dispatches"][0]["task"] = task
+        spec["roles"]["writer"] = self.role(model, **(role or {}))
+        if clerk:
+            spec["roles"]["clerk"] = {}
+        return self.fleet.launch(self.fleet.spec(spec, {"clerk": {}} if clerk else {}))
+
+    def deliver(self, run: str) -> None:
+        """Waits for the end, which must be good."""
+        view = self.fleet.wait_over(run, 200)
+        assert view.run.state == "COMPLETED", f"{view.run.cause}\n{self.fleet.tail()}"
+
+    def user_settings(self, **settings: Any) -> None:
+        """The user's own settings, in the client's home."""
+        (self.home / ".claude").mkdir(exist_ok=True)
+        (self.home / ".claude/settings.json").write_text(json.dumps(settings))
+
+    def spool(self, run: str, event: str = "") -> list[SpoolLine]:
+        """The writer's lines; of `event` only where that is given."""
+        path = Path(self.fleet.home.spool(run, "writer"))
+        raw = path.read_bytes().splitlines() if path.exists() else []
+        lines = [line for one in raw if (line := parse(one)) is not None]
+        return [line for line in lines if not event or line.event == event]
+
+    def denials(self, run: str) -> list[dict[str, Any]]:
+        """What the guard has denied the writer."""
+        return [line.payload() for line in self.spool(run, "Denied")]
+
+    def process(self, run: str, agent: str = "writer") -> ProcessId:
+        """The agent's living process."""
+
+        def find() -> ProcessId | None:
+            found = self.fleet.view(run).agents.get(agent)
+            return found.process if found is not None and found.confirmed is not None else None
+
+        process = wait_for(find, 60, lambda: f"{agent} to start\n{self.fleet.tail()}")
+        assert process is not None
+        assert life(process, self.fleet.boot) == "alive"
+        return process
+
+    def captain(self, run: str) -> ProcessId:
+        """The living captain of the run."""
+        process = wait_for(lambda: self.fleet.crew("captain", run), 60, "the captain")
+        assert process is not None
+        return process
+
+    def mail(self, run: str, text: str, to: str = "writer", sender: str = "clerk") -> str:
+        """A letter from a sibling; returns its id."""
+        done = self.fleet.as_agent(run, sender, "mail", "send", to, "-", stdin=text.encode())
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode().strip()
+
+    def screen(self, run: str, agent: str = "writer") -> tuple[str, ...]:
+        """What stands on the agent's pane."""
+        pane = self.fleet.view(run).agents[agent].pane
+        return tuple(tmux.captures(self.fleet.home.tmux(run), [pane]).get(pane, ()))
+
+    def composer(self, run: str) -> str | None:
+        """What stands in the writer's composer."""
+        return Claude().read(self.screen(run)).composer
+
+    def keys(self, run: str, *keys: str) -> None:
+        """A person presses these keys in the writer's pane, or types them as they are after `-l`."""
+        target = self.fleet.view(run).agents["writer"].pane
+        subprocess.run(["tmux", "-S", self.fleet.home.tmux(run), "send-keys", "-t", target, *keys], check=True)
+
+    def delivered(self, kind: str = "") -> list[str]:
+        """The ids of the messages that the writer has got, in order; of that kind."""
+        events = self.fleet.events("message_delivered", "writer")
+        return [event.body["message"] for event in events if kind in ("", event.body["kind"])]
+
+
+def model(*rules: dict[str, Any], **scenario: Any) -> ScriptedModel:
+    return ScriptedModel({"rules": list(rules), **scenario})
+
+
+def on(prompt: str, *do: Any, **match: Any) -> dict[str, Any]:
+    return {"prompt": prompt, "do": list(do), **match}
+
+
+def directives(*steps: Mapping[str, Any]) -> str:
+    """The steps as a text that the model follows wherever it reads it as a prompt."""
+    return " ".join(f"scripted-model: {json.dumps(step)}" for step in steps)
+
+
+def asked(scripted: ScriptedModel) -> list[Request]:
+    """The requests of the work itself."""
+    return [request for request in scripted.requests if not request.side]
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts in the messages of a request."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from texts(one)
+    elif isinstance(value, Sequence):
+        for one in value:
+            yield from texts(one)
+
+
+def told(request: Request) -> str:
+    """All that the model was told in the conversation so far, without the tools' descriptions."""
+    return "\n".join(texts([request.body.get("system"), request.body["messages"]]))
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below that one."""
+    below = {int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()}
+    return below.union(*(descendants(child) for child in below))

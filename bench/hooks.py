@@ -66,12 +66,12 @@ def measure() -> list[Figure]:
     ]
 
 
-def payload(tool: str, tool_input: Mapping[str, Any]) -> bytes:
+def payload(tool: str, tool_input: Mapping[str, Any], cwd: str = "/home/dev/app") -> bytes:
     """What the client sends to the hook."""
     call = {
         "session_id": "30564887-bf37-420e-abe6-0498567ef2d6",
         "transcript_path": "/home/dev/.claude/projects/-home-dev-app/30564887-bf37-420e-abe6-0498567ef2d6.jsonl",
-        "cwd": "/home/dev/app",
+        "cwd": cwd,
         "permission_mode": "default",
         "hook_event_name": "PreToolUse",
         "tool_name": tool,
@@ -116,8 +116,11 @@ def _shares() -> list[Figure]:
     """Which share of a realistic mix passes at once: of all calls, and of the shell commands among them."""
     calls = [json.loads(line) for line in CALLS.read_text(encoding="utf-8").splitlines()]
     passed: Counter[str] = Counter()
+    cwd = ""
     for call in calls:
-        if is_harmless(payload(call["tool"], call["input"])):
+        path = call["input"].get("file_path", "")
+        cwd = "/".join(path.split("/")[:4]) or cwd  # that of the session's project
+        if is_harmless(payload(call["tool"], call["input"], cwd)):
             passed.update(["all", call["tool"]])
     shells = sum(call["tool"] == "Bash" for call in calls)
     return [

@@ -44,6 +44,13 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
     },
     "model": {0: "ended by Ctrl-C or a signal", 64: "a wrong scenario, a port in use, a log that cannot be written"},
     "up": {0: "the dispatcher is alive", 1: "it did not start within 30 s; the message names its log"},
+    "check-in": {
+        0: "answered",
+        1: "it ended without an answer; the message says why",
+        66: "there is no such run or agent",
+        75: "not answered within `--wait`; the question stands",
+        77: "the run is over, or the agent has no conversation that could be asked",
+    },
     "kill": {
         0: "it has ended",
         66: "there is no such run or agent",

@@ -418,6 +418,17 @@ class VirtualHands:
         self._machine.notices.append(dict(notice))
         return self._machine.process()
 
+    def start_check_in(
+        self, run: RunRecord, plan: Plan, agent: AgentRecord, item: str, question: str, attempt: int
+    ) -> ProcessId:
+        raise AssertionError("nobody is asked here")
+
+    def check_in_result(self, run: str, item: str, attempt: int) -> tuple[int, str, str] | None:
+        raise AssertionError("nobody is asked here")
+
+    def forget_check_in(self, run: str, item: str, attempts: int) -> None:
+        raise AssertionError("nobody is asked here")
+
     def notice_result(self, run: str, item: str, attempt: int) -> list[tuple[str, str]] | None:
         return [("virtual", "")]
 

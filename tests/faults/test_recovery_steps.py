@@ -122,11 +122,25 @@ class Hands:
     def interrupt(self, agent: AgentRecord) -> bool:
         return True
 
+    def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:
+        return True
+
     def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
         return ""
 
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         raise AssertionError("no notice is expected")
+
+    def start_check_in(
+        self, run: RunRecord, plan: Plan, agent: AgentRecord, item: str, question: str, attempt: int
+    ) -> ProcessId:
+        raise AssertionError("nobody is asked here")
+
+    def check_in_result(self, run: str, item: str, attempt: int) -> tuple[int, str, str] | None:
+        raise AssertionError("nobody is asked here")
+
+    def forget_check_in(self, run: str, item: str, attempts: int) -> None:
+        raise AssertionError("nobody is asked here")
 
     def notice_result(self, run: str, item: str, attempt: int) -> list[tuple[str, str]] | None:
         raise AssertionError("no notice is expected")

@@ -23,7 +23,9 @@ WRITE = {"shell": 'mkdir -p "$DOGWATCH_OUTPUT" && echo "# Draft" > "$DOGWATCH_OU
 REPORT = {"shell": "dogwatch report done --task draft"}
 DONE = {"text": "The draft is written."}
 FOREVER = {"shell": "python3 -c 'import time; time.sleep(300)'"}
+WAIT = {"text": "I wait for a letter."}
 LIMITS = {"nudge_s": 4, "peek_s": 4, "receipt_s": 20}
+PATIENT = {"nudge_s": 150, "peek_s": 150}
 
 
 class Lab:
@@ -52,15 +54,24 @@ class Lab:
         *,
         role: Mapping[str, Any] | None = None,
         clerk: bool = False,
+        patient: bool = False,
         **limits: float,
     ) -> str:
-        """Starts a run in which the writer has one task; `role` changes its role."""
-        spec = one_task(limits={**LIMITS, **limits})
+        """Starts a run in which the writer has one task; `role` changes its role. Where the run is patient, nobody is
+        nudged while the test makes up its mind."""
+        spec = one_task(limits={**LIMITS, **(PATIENT if patient else {}), **limits})
         spec["phases"][0]["dispatches"][0]["task"] = task
         spec["roles"]["writer"] = self.role(model, **(role or {}))
         if clerk:
             spec["roles"]["clerk"] = {}
         return self.fleet.launch(self.fleet.spec(spec, {"clerk": {}} if clerk else {}))
+
+    def settled(self, model: ScriptedModel, **role: Any) -> str:
+        """A run whose writer has its task and sits at its prompt, beside an idle clerk."""
+        run = self.launch(model, clerk=True, patient=True, role=role)
+        wait_for(lambda: self.spool(run, "Stop"), 90, self.fleet.tail)
+        self.process(run, "clerk")
+        return run
 
     def deliver(self, run: str) -> None:
         """Waits for the end, which must be good."""
@@ -120,6 +131,14 @@ class Lab:
         """A person presses these keys in the writer's pane, or types them as they are after `-l`."""
         target = self.fleet.view(run).agents["writer"].pane
         subprocess.run(["tmux", "-S", self.fleet.home.tmux(run), "send-keys", "-t", target, *keys], check=True)
+
+    def steps(self, run: str) -> Iterator[int]:
+        """Goes on with each of the captain's next twenty signs of life: it has looked at its agents meanwhile."""
+        beat = Path(self.fleet.home.beat("captain", run))
+        for number in range(20):
+            before = beat.read_bytes()
+            wait_for(lambda known=before: beat.read_bytes() != known, 60, "the captain")  # type: ignore[misc]
+            yield number
 
     def delivered(self, kind: str = "") -> list[str]:
         """The ids of the messages that the writer has got, in order; of that kind."""

@@ -5,58 +5,20 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dogwatch.testing.model import ScriptedModel
-from faults.pipelines import one_task
-from faults.watching import child_named, decisions, process_of, wait_seen
+from dogwatch.harness.claude import Claude
+from faults.watching import child_named, decisions, process_of, wait_seen, watch
 from fleet import Fleet
-from realcli.clients import claude_environment, claude_home, program
-
-WRITE = {"shell": 'mkdir -p "$DOGWATCH_OUTPUT" && echo "# Draft" > "$DOGWATCH_OUTPUT/draft.md"'}
-REPORT = {"shell": "dogwatch report done --task draft"}
-DONE = {"text": "The draft is written."}
-FOREVER = {"shell": "python3 -c 'import time; time.sleep(300)'"}
-
-
-class Lab:
-    """A fleet whose writer is a real client."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.home = fleet.base / "home"
-        claude_home(self.home, fleet.project)
-
-    def launch(self, model: ScriptedModel, task: str = "Write the draft.", **limits: float) -> str:
-        spec = one_task(limits={"nudge_s": 4, "peek_s": 4, "receipt_s": 20, **limits})
-        spec["phases"][0]["dispatches"][0]["task"] = task
-        spec["roles"]["writer"] = {
-            "harness": "claude",
-            "command": [program("claude")],
-            "permissions": ["Bash"],
-            "environment": claude_environment(self.home, model.url),
-        }
-        return self.fleet.launch(self.fleet.spec(spec, {}))
-
-    def deliver(self, run: str) -> None:
-        """Waits for the end, which must be good."""
-        view = self.fleet.wait_over(run, 200)
-        assert view.run.state == "COMPLETED", f"{view.run.cause}\n{self.fleet.tail()}"
+from helpers import wait_for
+from realcli.clients import claude_home
+from realcli.lab import DONE, FOREVER, REPORT, WAIT, WRITE, Lab, asked, descendants, model, on
 
 
 @pytest.fixture
 def lab(fleet: Fleet) -> Lab:
     return Lab(fleet)
-
-
-def model(*rules: dict[str, Any]) -> ScriptedModel:
-    return ScriptedModel({"rules": list(rules)})
-
-
-def on(prompt: str, *do: Any, **match: Any) -> dict[str, Any]:
-    return {"prompt": prompt, "do": list(do), **match}
 
 
 def test_it_takes_its_task_runs_tools_and_reports(lab: Lab) -> None:
@@ -82,7 +44,7 @@ def test_it_survives_errors_of_its_provider_without_a_touch(lab: Lab) -> None:
     with model(on("dispatch draft", overloaded, WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted)
         lab.deliver(run)
-        assert [request.status for request in scripted.requests if not request.side][:3] == [529, 529, 200]
+        assert [request.status for request in asked(scripted)][:3] == [529, 529, 200]
     assert not lab.fleet.events("agent_restarted")
     assert not lab.fleet.events("agent_nudged")
 
@@ -96,12 +58,6 @@ def test_a_long_tool_is_named_and_left_alone(lab: Lab) -> None:
         assert pid in descendants(process_of(lab.fleet, run, "writer").pid)
         assert not lab.fleet.events("agent_restarted")
         assert not lab.fleet.events("agent_nudged")
-
-
-def descendants(pid: int) -> set[int]:
-    """All processes below that one."""
-    below = {int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()}
-    return below.union(*(descendants(child) for child in below))
 
 
 def test_when_it_is_killed_the_next_incarnation_goes_on_with_its_conversation(lab: Lab) -> None:
@@ -128,7 +84,74 @@ def test_a_long_task_with_all_kinds_of_characters_arrives_character_for_characte
     with model(on("Write the draft", WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, task=text)
         lab.deliver(run)
-        sent = json.dumps(next(request for request in scripted.requests if not request.side).body, ensure_ascii=False)
+        sent = json.dumps(asked(scripted)[0].body, ensure_ascii=False)
         assert json.dumps(text, ensure_ascii=False)[1:-1] in sent
     spool = Path(lab.fleet.home.spool(run, "writer")).read_bytes()
     assert spool.count(b"\tUserPromptSubmit\t") == 1
+
+
+def test_a_tool_that_may_not_run_so_long_is_interrupted_and_the_task_goes_on(lab: Lab) -> None:
+    with model(on("nudge draft", WRITE, REPORT, DONE), on("dispatch draft", FOREVER)) as scripted:
+        run = lab.launch(scripted, long_tool_s=1, tool_max_s=3)
+        lab.deliver(run)
+    assert [event.body["diagnosis"] for event in lab.fleet.events("agent_interrupted", "writer")] == ["long_tool"]
+    assert not lab.fleet.events("agent_restarted")
+
+
+def test_when_a_person_ends_it_the_next_incarnation_takes_over(lab: Lab) -> None:
+    with model(on("dispatch draft", WAIT, times=1), on("dispatch draft", WRITE, REPORT, DONE)) as scripted:
+        run = lab.settled(scripted)
+        lab.keys(run, "-l", "/exit")
+        wait_for(lambda: lab.composer(run) == "/exit", 30, lambda: "\n".join(lab.screen(run)))
+        lab.keys(run, "Enter")
+        lab.deliver(run)
+    assert [event.body["reason"] for event in lab.fleet.events("agent_restarted", "writer")] == ["exited"]
+    ends = [line.payload()["reason"] for line in lab.spool(run, "SessionEnd") if line.incarnation == 1]
+    assert ends == ["prompt_input_exit"]
+
+
+def test_f08_a_permission_dialog_calls_a_person_once_and_gets_no_key(lab: Lab) -> None:
+    note = lab.fleet.project / "note.md"
+    write = {"tool": {"name": "Write", "input": {"file_path": str(note), "content": "A note."}}}
+    with model(on("dispatch draft", write, WRITE, REPORT, DONE)) as scripted:
+        run = lab.launch(scripted, clerk=True, dialog_s=1, nudge_s=1, peek_s=1)
+        seen = wait_seen(lab.fleet, run, "writer", "awaiting_permission", 90)
+        assert seen.waits_for == "a person"
+        called = lab.fleet.wait_event("person_called", "writer")
+        assert "note.md" in called.body["evidence"][0]
+        before = lab.screen(run)
+        lab.mail(run, "Are you there?")
+        assert {Claude().read(lab.screen(run)).state for _ in lab.steps(run)} == {"permission"}
+        assert not note.exists()
+        lab.keys(run, "1")
+        lab.deliver(run)
+    assert note.read_text() == "A note.", before
+    assert len(lab.fleet.events("person_called", "writer")) == 1
+    assert decisions(lab.fleet, run, "writer")[0] == ("ESCALATE", "recovered")
+    assert not lab.fleet.events("agent_restarted")
+
+
+def test_f20_a_trust_dialog_calls_a_person_with_its_text_and_gets_no_key(lab: Lab) -> None:
+    claude_home(lab.home, lab.fleet.base / "elsewhere")
+    with model(on("dispatch draft", WRITE, REPORT, DONE)) as scripted:
+        run = lab.launch(scripted, dialog_s=1, startup_s=10)
+        alert = lab.fleet.wait_event("alert_raised", "writer")
+        assert alert.body["diagnosis"] == "startup_dialog", "\n".join(lab.screen(run))
+        print("\n".join(lab.screen(run)), alert.body)
+        assert {Claude().read(lab.screen(run)).state for _ in lab.steps(run)} == {"dialog"}
+        lab.keys(run, "1")
+        lab.deliver(run)
+    assert [event.body["diagnosis"] for event in lab.fleet.events("person_called", "writer")] == ["startup_dialog"]
+    assert not lab.fleet.events("agent_restarted")
+
+
+def test_f09_old_errors_above_a_healthy_prompt_are_history(lab: Lab) -> None:
+    words = "● API Error: 529 Overloaded. ✻ Thinking… Retrying in 5s · attempt 3/10. Do you want to proceed? ❯ 1. Yes"
+    first = {"shell": f"echo '{words}'", "text": "API Error: 500, says the log."}
+    with model(on("dispatch draft", {"shell": first}, WAIT)) as scripted:
+        run = lab.settled(scripted)
+        kinds = {watch(lab.fleet, run).agents["writer"].kind for _ in lab.steps(run)}
+        assert "API Error" in "\n".join(lab.screen(run))
+        assert Claude().read(lab.screen(run)).state == "idle"
+        assert wait_seen(lab.fleet, run, "writer", "idle").screen == "idle"
+    assert not lab.fleet.events("alert_raised"), kinds

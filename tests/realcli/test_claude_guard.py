@@ -1,4 +1,4 @@
-"""What keeps the real Claude Code from harming others: the namespace, the hook, the wrappers, and their proof (F50–F55)."""
+"""What keeps the real Claude Code from harming others: namespace, hook, wrappers, and the proof of them (F50–F55)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from typing import Any
 import pytest
 
 from dogwatch.testing.model import ScriptedModel
-from dogwatch.world.processes import life
 from fleet import Fleet
 from helpers import wait_for
 from realcli.clients import program
-from realcli.lab import DONE, REPORT, WRITE, Lab, asked, directives, model, on, told
+from realcli.lab import DONE, REPORT, WAIT, WRITE, Lab, asked, directives, model, on, told
 
 INSIDE = Path(__file__).with_name("inside.py")
-WAIT = {"text": "I wait for a letter."}
-PATIENT = {"nudge_s": 150, "peek_s": 150}
-"""For agents that wait until the test has something for them."""
+PERMISSIONS = ["Bash", "Write"]
 
 
 @pytest.fixture
@@ -48,14 +45,6 @@ def lives(folder: str) -> bool:
     return subprocess.run(words, env={"TMUX_TMPDIR": folder, "PATH": "/usr/bin:/bin"}, check=False).returncode == 0
 
 
-def waiting(lab: Lab, scripted: ScriptedModel, **role: Any) -> str:
-    """A run whose writer has its task and waits for a letter, beside an idle clerk."""
-    run = lab.launch(scripted, clerk=True, role={"permissions": ["Bash", "Write"], **role}, **PATIENT)
-    wait_for(lambda: lab.spool(run, "Stop"), 90, lab.fleet.tail)
-    lab.process(run, "clerk")
-    return run
-
-
 def results(scripted: ScriptedModel) -> list[str]:
     """What the model was told of its calls, in order."""
     answers = [request.tool_result for request in asked(scripted)]
@@ -69,7 +58,7 @@ def test_f50_f51_f52_what_would_end_others_is_denied_and_everything_survives(
     script = lab.fleet.project / "stop.sh"
     with model(on("dispatch draft", WAIT)) as scripted:
         environment = {**lab.role(scripted)["environment"], "TMUX_TMPDIR": server}
-        run = waiting(lab, scripted, sandbox=sandbox, environment=environment)
+        run = lab.settled(scripted, permissions=PERMISSIONS, sandbox=sandbox, environment=environment)
         captain, clerk, writer = lab.captain(run), lab.process(run, "clerk"), lab.process(run)
         socket = lab.fleet.home.tmux(run)
         commands = {
@@ -107,7 +96,7 @@ def test_f50_f51_f52_what_would_end_others_is_denied_and_everything_survives(
 
 def test_f52_in_its_namespace_a_program_that_no_hook_has_read_finds_nobody_to_harm(lab: Lab) -> None:
     with model(on("dispatch draft", WAIT)) as scripted:
-        run = waiting(lab, scripted)
+        run = lab.settled(scripted)
         captain, socket = lab.captain(run), lab.fleet.home.tmux(run)
         words = f"python3 {INSIDE} look {captain.pid} {socket} {lab.fleet.project}"
         lab.mail(run, directives({"shell": words}, WRITE, REPORT, DONE))
@@ -126,7 +115,7 @@ def test_f52_in_its_namespace_a_program_that_no_hook_has_read_finds_nobody_to_ha
 
 def test_f50_f52_without_a_namespace_the_wrappers_refuse_what_no_hook_has_read(lab: Lab) -> None:
     with model(on("dispatch draft", WAIT)) as scripted:
-        run = waiting(lab, scripted, sandbox="off")
+        run = lab.settled(scripted, sandbox="off")
         clerk, socket = lab.process(run, "clerk"), lab.fleet.home.tmux(run)
         calls = {
             f"tmux -S {socket} kill-session -t ={run}-clerk:": "tmux.kill-session",
@@ -165,7 +154,7 @@ def test_f55_where_the_guard_cannot_be_run_no_tool_runs(lab: Lab) -> None:
     mark = lab.fleet.project / "mark"
     change = "entry = hooks['PreToolUse'][0]['hooks'][0]; entry['command'] = '/gone/' + entry['command'].lstrip('/')"
     with model(on("dispatch draft", {"shell": f"touch {mark}"}, {"shell": "ls"}, DONE)) as scripted:
-        lab.launch(scripted, role={"command": edited(lab, change)}, **PATIENT)
+        lab.launch(scripted, role={"command": edited(lab, change)}, patient=True)
         wait_for(lambda: len(asked(scripted)) >= 3, 90, lab.fleet.tail)
         first, second = results(scripted)[:2]
     assert "PreToolUse:Bash hook error" in first
@@ -177,7 +166,7 @@ def test_f55_where_the_guard_cannot_be_run_no_tool_runs(lab: Lab) -> None:
 def test_f55_without_a_registry_only_the_plainly_harmless_runs_and_stopping_works(lab: Lab) -> None:
     mark = lab.fleet.project / "mark"
     with model(on("dispatch draft", WAIT)) as scripted:
-        run = waiting(lab, scripted)
+        run = lab.settled(scripted)
         registry = Path(lab.fleet.home.registry(run))
         known = registry.read_bytes()
         registry.unlink()
@@ -225,7 +214,7 @@ def test_settings_that_switch_hooks_off_do_not_switch_off_the_guard(lab: Lab) ->
 
 def test_the_guard_is_proven_for_every_incarnation_and_no_model_is_asked_to_answer(lab: Lab) -> None:
     with model(on("dispatch draft", WAIT, times=1), on("dispatch draft", WRITE, REPORT, DONE)) as scripted:
-        run = lab.launch(scripted, **PATIENT)
+        run = lab.launch(scripted, patient=True)
         wait_for(lambda: lab.spool(run, "Stop"), 90, lab.fleet.tail)
         lab.fleet.kill(lab.process(run))
         lab.deliver(run)

@@ -17,7 +17,7 @@ import pytest
 from dogwatch.model.spool import TURN_ENDED, SpoolLine, parse
 from faults.watching import decisions
 from fleet import Fleet
-from realcli.test_claude import DONE, REPORT, WRITE, Lab, model, on
+from realcli.lab import DONE, REPORT, WRITE, Lab, model, on
 
 HOLD = "echo 'You may not stop yet.' >&2; exit 2"
 

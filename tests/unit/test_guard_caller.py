@@ -219,9 +219,12 @@ def test_a_program_in_a_file_may_run_what_its_text_does_not_tell() -> None:
     assert not allowed("fish x.fish", Caller(files={"/p/x.fish": "set x (ls)\ntmux kill-server\nend\n"}, cwd="/p"))
 
 
-def test_a_program_that_was_built_or_is_too_long_is_run_like_any_other() -> None:
+def test_a_program_that_was_built_is_run_like_any_other_and_a_script_too_long_to_be_read_is_not_known() -> None:
     files = {"/p/a.out": "\x7fELF\0\0tmux kill-server\n", "/p/long": "#" * 200_000 + "\ntmux kill-server\n"}
-    assert allowed("./a.out; ./long", Caller(files=files, cwd="/p"))
+    assert allowed("./a.out", Caller(files=files, cwd="/p"))
+    assert allowed("wc -l long; head -3 long | grep x", Caller(files=files, cwd="/p"))
+    assert judge("sh long", Caller(files=files, cwd="/p")).rule == "unresolved"
+    assert allowed("sh long", Caller(files=files, cwd="/p", namespace=True))
 
 
 def test_a_file_that_runs_itself_is_followed_to_an_end() -> None:

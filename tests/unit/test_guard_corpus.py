@@ -88,17 +88,11 @@ sort names.txt | uniq -c
 jq '.scripts' package.json
 sleep 5
 date
-pytest -q tests/unit 2>&1 | tail -20
-pytest tests/test_app.py::test_login
 ruff check src tests
 mypy src
 black --check .
 eslint src
 tsc --noEmit
-cargo build --release 2>&1 | tail -5
-cargo test
-cargo clippy
-go test ./...
 go build ./...
 pip list
 docker ps

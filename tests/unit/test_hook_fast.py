@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -134,3 +135,41 @@ def test_all_else_is_left_to_the_full_guard(payload: bytes) -> None:
 def test_no_tool_that_runs_or_writes_something_passes_by_its_name() -> None:
     for tool in (b"Bash", b"Write", b"Edit", b"MultiEdit", b"NotebookEdit", b"Monitor", b"PowerShell", b"REPL"):
         assert tool not in _READING_TOOLS
+
+
+def written(path: str, cwd: str, tool: str = "Write") -> bytes:
+    payload = json.loads(call(tool, {"file_path": path, "content": "x"})) | {"cwd": cwd}
+    return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_a_file_of_the_project_is_written_at_once(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for path in ("a.py", "src/a.py", "not/there/yet.py", "über.py"):
+        assert is_harmless(written(f"{tmp_path}/{path}", str(tmp_path))), path
+
+
+def test_a_file_elsewhere_hidden_or_behind_a_link_is_left_to_the_full_guard(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "link").symlink_to(tmp_path)
+    (project / "file").symlink_to(tmp_path / "other")
+    (project / "loop").symlink_to(project / "loop")
+    cwd = str(project)
+    for path in (
+        f"{tmp_path}/a.py",
+        "a.py",
+        f"{cwd}/../a.py",
+        f"{cwd}/.claude/settings.json",
+        f"{cwd}/.git/hooks/pre-commit",
+        f"{cwd}//a.py",
+        f"{cwd}/link/a.py",
+        f"{cwd}/file",
+        f"{cwd}/loop/a.py",
+        f"{cwd}x/a.py",
+        f"{cwd}/tmux-0/default",
+        f'{cwd}/a"b',
+        "",
+    ):
+        assert not is_harmless(written(path, cwd)), path
+    assert not is_harmless(written("/proc/1/mem", "/proc"))
+    assert not is_harmless(written(f"{cwd}/a.py", cwd, "NotebookEdit"))

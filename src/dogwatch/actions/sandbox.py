@@ -15,6 +15,8 @@ from dogwatch.world.home import Home
 
 TRY_S = 10.0
 _NAMESPACE = ("--dev-bind", "/", "/", "--ro-bind", "/sys", "/sys", "--proc", "/proc", "--unshare-pid")
+_NO_MOUNTS = ("--cap-drop", "CAP_SYS_ADMIN")
+"""Root could take the mounts away again. Others have no capabilities in there anyway."""
 
 
 @functools.cache
@@ -36,17 +38,22 @@ def obstacle() -> str:
     return "" if done.returncode == 0 else (words or ["bubblewrap makes no namespace of its own"])[0]
 
 
-def wrapped(home: Home, run: str, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
+def wrapped(
+    home: Home, run: str, agent: str, command: tuple[str, ...], hidden: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The command inside the sandbox. What is bound must exist before. Without an agent there is neither spool nor
     post box."""
     arguments = ["bwrap", *_NAMESPACE, "--die-with-parent", "--ro-bind", home.path, home.path]
+    if os.getuid() == 0:
+        arguments += _NO_MOUNTS
     if agent:
         spool, post = home.spool(run, agent), home.post(run, agent)
         os.makedirs(post, mode=0o700, exist_ok=True)
         os.close(os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
         arguments += ["--bind", spool, spool, "--bind", post, post]
     # A server that is started later would be seen through a folder that does not exist yet.
-    for folder in (home.sockets, f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.getuid()}"):  # noqa: S108
+    servers = (home.sockets, f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.getuid()}")  # noqa: S108
+    for folder in (*servers, *hidden):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         arguments += ["--perms", "0700", "--tmpfs", folder]
     return (*arguments, "--", *command)

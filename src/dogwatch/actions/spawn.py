@@ -88,7 +88,7 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
     command = start.command
     # A program that is not there says so by itself, and not in the words of a sandbox.
     if is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]):
-        command = sandbox.wrapped(home, run.run, agent.agent, command)
+        command = sandbox.wrapped(home, run.run, agent.agent, command, start.hidden)
     words, secrets = starting(environment, f"{launch.folder}/variables")
     if secrets:
         _write(f"{launch.folder}/variables", secrets)

@@ -25,12 +25,6 @@ WAIT_S = LIMIT_S + 30.0
 RECENT = 100
 
 
-class UnansweredError(DogwatchError):
-    """A check-in ended without an answer."""
-
-    code = "unanswered"
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="RUN/AGENT", help="an exact name, as dogwatch status shows it")
     parser.add_argument("question", metavar="QUESTION", help="what is asked, as one argument")
@@ -67,17 +61,16 @@ def execute(arguments: argparse.Namespace) -> int:
     keep_up(home, ledger)
     item = _ask(ledger, run, agent, to, question)
 
-    def settled() -> bool:
-        return not any(one.id == item for one in ledger.read(lambda r: r.items(checkins_queue(run)))) or all(
-            record.over for record in runs_of(ledger, [run])
-        )
+    def is_settled() -> bool:
+        waiting = [one.id for one in ledger.read(lambda r: r.items(checkins_queue(run)))]
+        return item not in waiting or all(record.over for record in runs_of(ledger, [run]))
 
-    is_settled = wait_until(ledger, settled, arguments.wait)
+    if not wait_until(ledger, is_settled, arguments.wait):
+        late = f"{arguments.target} has not answered within {arguments.wait:g} s"
+        raise AwayError(late, hint="the question stands, and its answer becomes mail")
     event = _outcome(ledger, run, item)
     if event is None:
-        cause = f"within {arguments.wait:g} s" if not is_settled else f"before {run} was over"
-        hint = "the question stands, and its answer becomes mail" if not is_settled else f"dogwatch events {run}"
-        raise AwayError(f"{arguments.target} was not answered {cause}", hint=hint)
+        raise RefusedError(f"{run} ended before it was answered", hint=f"dogwatch events {run} tells what happened")
     return _show(ledger, event, run, agent, as_json=arguments.json)
 
 
@@ -104,8 +97,11 @@ def _show(ledger: Store, event: Event, run: str, agent: str, *, as_json: bool) -
     if as_json:
         told = {"run": run, "agent": agent, "to": event.body["to"], "message": event.body["message"]}
         print_json({**told, "answered": answered, "text": text})
-        return 0 if answered else UnansweredError.exit_code
+        return 0 if answered else DogwatchError.exit_code
+    # Of a failure the first line says what the error says, and below it stand the client's last words.
+    for line in text.splitlines()[0 if answered else 1 :]:
+        print(clean(line))
     if not answered:
-        raise UnansweredError(text, hint=f"dogwatch explain {run}/{agent} says what it is doing")
-    print("\n".join(clean(line) for line in text.splitlines()))
+        reason = f"{run}/{agent} has no answer: {event.body['reason']}"
+        raise DogwatchError(reason, hint=f"dogwatch explain {run}/{agent} says what it is doing")
     return 0

@@ -22,6 +22,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnosis import Case, has_client
 
 ENTER_AGAIN_S = 2.0
 TRIES_MAX = 3
@@ -72,6 +73,8 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
             return True
         helm.record(lambda tx: _delivered(tx, message))
         return True
+    if not has_client(Case(view.agents[message.to], None, sight, view.limits_of(message.to), helm.now)):
+        return False  # its screen is still there, and whatever reads the terminal now would take the text for its own
     if not message.step and _is_obsolete(view, message):
         helm.record(lambda tx: expire(tx, message))
         return True

@@ -34,6 +34,7 @@ EXIT_OK = 0
 EXIT_DENY = 2
 EXIT_USAGE = 64
 
+_ENOENT, _EINVAL = 2, 22
 _SPACES = bytes.maketrans(b"\t\n\r", b"   ")
 _NAME = b'"tool_name":"'
 _INPUT = b'","tool_input":{'
@@ -43,6 +44,11 @@ _READING_TOOLS = frozenset(
     b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop".split()
 )
 """Tools of the client's own that start no program and write no file."""
+_WRITING_TOOLS = (b"Edit", b"Write", b"MultiEdit")
+_PATH = b'"file_path":"'
+_CWD = b'"cwd":"'
+_NOT_PLAIN = (b"/.", b"//", b"/tmux-", b"/cgroup.", b"\\")
+_KERNEL = (b"/proc/", b"/sys/", b"/dev/")
 
 
 def main(arguments: list[str]) -> int:
@@ -116,6 +122,9 @@ def is_harmless(payload: bytes) -> bool:
     if name in _READING_TOOLS:
         return True
     begin = end + len(_INPUT)
+    if name in _WRITING_TOOLS and payload.startswith(_PATH, begin) and payload.count(b'"file_path"') == 1:
+        begin += len(_PATH)
+        return _is_plain_file(payload[begin : payload.find(b'"', begin)], payload[:at])
     if name != b"Bash" or not payload.startswith(_COMMAND, begin) or payload.count(b'"command"') != 1:
         return False
     begin += len(_COMMAND)
@@ -126,6 +135,31 @@ def is_harmless(payload: bytes) -> bool:
     if end < 0 or b"\\\\" in command:
         return False
     return plainly_harmless(command.replace(b'\\"', b'"').replace(b"\\n", b"\n").replace(b"\\t", b"\t"))
+
+
+def _is_plain_file(path: bytes, before: bytes) -> bool:
+    """Whether a file lies below the folder that the client works in, with nothing hidden and no link on the way."""
+    if before.count(_CWD) != 1 or any(part in path for part in _NOT_PLAIN) or path.startswith(_KERNEL):
+        return False
+    begin = before.find(_CWD) + len(_CWD)
+    cwd = before[begin : before.find(b'"', begin)]
+    home = posix.environ.get(b"DOGWATCH_HOME", b"")
+    if not path.startswith(cwd + b"/") or (home and path.startswith(home + b"/")):
+        return False
+    at = path.find(b"/", 1)
+    while at > 0:
+        if _may_be_link(path[:at]):
+            return False
+        at = path.find(b"/", at + 1)
+    return not _may_be_link(path)
+
+
+def _may_be_link(path: bytes) -> bool:
+    try:
+        posix.readlink(path)
+    except OSError as error:
+        return error.errno not in (_EINVAL, _ENOENT)
+    return True
 
 
 class Spool:

@@ -56,8 +56,9 @@ class Files:
                 return []
             path = normal(path[last + 2 :], self.caller.cwd)
         text = self.caller.files.get(path)
-        readable = text is not None and len(text) <= COMMAND_CHARS_MAX and "\0" not in text
-        return [clean(text)] if text is not None and readable else []
+        if text is None or "\0" in text:
+            return []
+        return [clean(text)] if len(text) <= COMMAND_CHARS_MAX else [WILD]
 
     def program(self, path: str) -> str:
         """The program that the path was made to be, "" where it was not."""

@@ -28,6 +28,7 @@ _GENERATORS = {
     "docker-machine": ("env",),
     "luarocks": ("path",),
     "uv": ("generate-shell-completion",),
+    "dogwatch": ("completions",),
 }
 _ALWAYS_GENERATE = ("ssh-agent", "keychain", "dircolors", "lesspipe", "register-python-argcomplete", "gpg-agent")
 GENERATED_CODE: Texts = (GENERATED,)

@@ -65,10 +65,9 @@ def _verdict(call: "Mapping[str, Any]", alone: bool) -> Verdict:
 
 
 def judge_words(words: "list[str]") -> Verdict:
-    """The verdict on a program that the agent starts, by its words."""
-    command = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+    """The verdict on a program that the agent, or a job that it has left behind, starts by these words."""
     try:
-        return judge(command, _registered(os.getcwd()))
+        return judge(_joined(words), _registered(os.getcwd(), left_behind=os.getppid() == 1))
     except Denied as denied:
         return Verdict(False, denied.rule, denied.reason, denied.hint)
 
@@ -83,8 +82,8 @@ def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdi
         for one in {normal(path, caller.cwd), real}:
             may_write(world, one, path)
         return Verdict(True)
-    commands = [tool_input[key] for key in COMMANDS if isinstance(tool_input.get(key), str)]
-    if name == "Bash" and not commands:
+    commands = [_joined(tool_input[key]) for key in COMMANDS if key in tool_input]
+    if name == "Bash" and not any(commands):
         raise Denied("payload", "the call has no command", _MEND)
     for command in commands:
         verdict = judge(command, caller)
@@ -93,11 +92,19 @@ def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdi
     return Verdict(True)
 
 
+def _joined(words: object) -> str:
+    """A command as bash reads it, from a text or from its words."""
+    if isinstance(words, list):
+        return " ".join("'" + str(word).replace("'", "'\\''") + "'" for word in words)
+    return _text(words)
+
+
 # Who calls
 
 
-def _registered(cwd: str) -> Caller:
-    """The agent that this hook runs for, as the captain has registered it."""
+def _registered(cwd: str, left_behind: bool = False) -> Caller:
+    """The agent that this process runs for, as the captain has registered it. Above one that is `left_behind` there is
+    nobody any more: its marks must do."""
     env = os.environ
     home, run, agent = env.get("DOGWATCH_HOME", ""), env.get("DOGWATCH_RUN", ""), env.get("DOGWATCH_ROLE", "")
     incarnation = env.get("DOGWATCH_INCARNATION", "")
@@ -115,13 +122,14 @@ def _registered(cwd: str) -> Caller:
     above = list(_above(os.getpid()))
     place = entry.get("pid_namespace")
     namespace = bool(place) and os.readlink("/proc/self/ns/pid") != place
-    if not namespace and (entry.get("pid"), entry.get("start")) not in above:
+    known = {(entry.get("pid"), entry.get("start")), *above}
+    if not namespace and not left_behind and len(known) > len(above):
         raise Denied("caller", f"this process was not started by {agent} of {run}", _MEND)
 
     def own() -> "set[int]":
         marks = [f"DOGWATCH_HOME={home}", f"DOGWATCH_RUN={run}", f"DOGWATCH_ROLE={agent}"]
         wanted = {mark.encode() for mark in (*marks, f"DOGWATCH_INCARNATION={incarnation}")}
-        return {pid for pid in _pids() if wanted <= _environment(pid)} - {pid for pid, _ in above}
+        return {pid for pid in _pids() if wanted <= _environment(pid)} - {pid for pid, _ in known}
 
     project = env.get("DOGWATCH_PROJECT", "")
     if _is_in(cwd, home) and not (_is_in(project, home) and _is_in(cwd, project)):
@@ -153,7 +161,8 @@ def _alone(cwd: str) -> Caller:
     started = next((start for pid, start in above if pid == root), 0)
     config = os.environ.get("CLAUDE_CONFIG_DIR")
     protected = (f"{config}/settings.json", f"{config}/.claude.json") if config else ()
-    return Caller(own_pids=own, files=Changed(_wall(started)), protected=protected, cwd=cwd, env=os.environ)
+    home = os.environ.get("DOGWATCH_HOME", "")
+    return Caller(own_pids=own, files=Changed(_wall(started)), home=home, protected=protected, cwd=cwd, env=os.environ)
 
 
 class Changed:

@@ -3,7 +3,8 @@
 from dogwatch.guard.holes import DISK, known
 from dogwatch.guard.options import options
 from dogwatch.guard.paths import may_write, opens
-from dogwatch.guard.programs import Call
+from dogwatch.guard.processes import OWN_JOBS
+from dogwatch.guard.programs import Call, deny
 from dogwatch.guard.redirects import Io, content_of
 from dogwatch.guard.scripts import edited, judge_program, run_files, run_module
 from dogwatch.guard.sed_scripts import inserted
@@ -34,6 +35,12 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
     "scala": ("generic", "e", "", ""),
     "guile": ("generic", "c", "", ""),
     "racket": ("generic", "e", "", "eval"),
+    "irb": ("ruby", "", "rI", ""),
+    "raku": ("perl", "e", "IM", ""),
+    **dict.fromkeys(
+        ("ocaml", "ghc", "clojure", "clj", "swift", "kotlin", "fennel", "csi"), ("generic", "e", "", "eval")
+    ),
+    **dict.fromkeys(("jshell", "scheme", "crystal", "dotnet-fsi"), ("generic", "e", "", "eval")),
     **dict.fromkeys(("octave", "gnuplot"), ("generic", "e", "", "eval")),
     "m4": ("m4", "", "DIU", "define"),
     "sbcl": ("generic", "", "", "eval"),
@@ -216,6 +223,16 @@ def awk(call: Call) -> Texts:
     return UNKNOWN
 
 
+def powershell(call: Call) -> Texts:
+    """Its own verbs end processes too; a program in its code is run as in any other shell."""
+    for text in (" ".join(call.args), *(call.stdin() or ())):
+        if any(verb in text.lower() for verb in ("stop-process", "stop-service", "stop-computer", "restart-computer")):
+            deny("kill.pattern", f"`{call.shown}` ends processes by name or number", OWN_JOBS)
+    for text in [word for word in call.args if " " in word] + list(call.stdin() or ()):
+        call.world.leniently(call.code, text)
+    return UNKNOWN
+
+
 def client(call: Call) -> Texts:
     """Database clients and calculators that can run shell commands: `psql -c '\\! …'`, `sqlite3 '.shell …'`."""
     texts = [word for word in call.args if not word.startswith("-")] + list(call.stdin() or ())
@@ -236,6 +253,7 @@ RULES: "dict[str, Rule]" = {
     **dict.fromkeys(_SHELLS, run_shell),
     **dict.fromkeys(_LANGUAGES, interpret),
     **dict.fromkeys(("python", "pypy", "ipython", "micropython"), python),
+    **dict.fromkeys(("pwsh", "powershell", "powershell.exe"), powershell),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), awk),
     **dict.fromkeys(("psql", "mysql", "mariadb", "sqlite3", "sqlite", "bc", "dc", "ftp", "lftp", "ed", "ex"), client),
 }

@@ -41,7 +41,8 @@ CALLS: dict[str, dict[str, str]] = {
     "compiled": dict.fromkeys("system popen execl execlp execle execv execvp Command new arg args".split(), "strings")
     | {"kill": "kill", "killpg": "kill", "Kill": "kill", "posix_spawn": "strings", "syscall": "never"},
     "generic": dict.fromkeys(
-        "system system2 shell run exec popen spawn execute cmd systemlist jobstart call start sh command".split(),
+        "system system2 shell run exec popen spawn execute cmd systemlist jobstart call start sh command"
+        " callCommand".split(),
         "strings",
     )
     | {"ProcessBuilder": "strings", "kill": "kill"},

@@ -20,7 +20,7 @@ _ENDING_VERBS = frozenset(
 _TARGETS = ("poweroff", "reboot", "halt", "rescue", "emergency", "kexec", "suspend", "hibernate", "exit", "shutdown")
 _SYSTEMCTL_VALUES = ("type", "state", "property", "signal", "kill-whom", "host", "machine", "root", "output", "lines")
 _MANAGED = ("stop", "delete", "del", "restart", "reload")
-_OPERATOR_COMMANDS = ("up", "down", "kill", "crew", "trust", "hooks")
+_OPERATOR_COMMANDS = ("up", "down", "kill", "crew", "trust", "hooks", "check-in")
 
 
 def systemctl(call: Call) -> Texts:

@@ -29,17 +29,15 @@ _NOT_WITH = {
     b"less": (b"-", b"+"),
     b"more": (b"-", b"+"),
 }
-_TOOLS = frozenset(
-    b"pytest mypy ruff black flake8 pylint isort eslint tsc jest vitest prettier rustc rustfmt gofmt node-gyp".split()
-)
+_TOOLS = frozenset(b"mypy ruff black flake8 pylint isort eslint tsc prettier rustc rustfmt gofmt node-gyp".split())
 """They work on the project; a command among their arguments makes them suspect."""
 _VERBS = {  # without those that run hooks or scripts of the project, which may be new
     b"git": frozenset(
         b"status diff log show add branch fetch tag remote blame ls-files rev-parse describe shortlog restore rm mv"
         b" reflog".split()
     ),
-    b"cargo": frozenset(b"build test check fmt clippy tree doc".split()),
-    b"go": frozenset(b"build test vet fmt mod list".split()),
+    b"cargo": frozenset((b"fmt", b"tree")),
+    b"go": frozenset(b"build vet fmt mod list".split()),
     b"pip": frozenset(b"install list show freeze".split()),
     b"uv": frozenset(b"sync lock pip".split()),
     b"docker": frozenset(b"ps images logs inspect".split()),

@@ -44,6 +44,7 @@ _RUNNERS: dict[str, tuple[str, str]] = {
     "composer": ("lines", "composer.json"),
 }
 _LINES_MAX = 400
+_TITLES = ("desc", "description", "summary", "name", "title", "id", "msg", "message", "help", "comment")
 _BEFORE_CODE = ("COMMAND ", ": ", "= ", "- ", "\t", "executable=", "shell=")
 """What may stand before a command in a line of a recipe."""
 
@@ -91,7 +92,8 @@ def _line(call: Call, line: str) -> None:
     for mark in _BEFORE_CODE:
         before, found, code = line.partition(mark)
         code = code.strip().strip("\"',[]").removesuffix(")")
-        if found and code and not before.lstrip().startswith(("#", "//")):
+        key = before.strip(' -"')
+        if found and code and key not in _TITLES and not key.startswith(("#", "//")):
             call.world.leniently(call.code, code)
 
 

@@ -38,11 +38,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How a client is started: the program with its arguments, more variables, and files to be written before."""
+    """How a client is started: the program with its arguments, more variables, and files to be written before. In a
+    sandbox it finds the folders in `hidden` empty, and leaves nothing in them."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
 
 class Harness(Protocol):

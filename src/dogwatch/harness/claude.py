@@ -13,6 +13,7 @@ from typing import Any, Literal
 from dogwatch.harness import Launch, Screen, Start, State
 from dogwatch.harness.claude_facts import ClaudeFacts, config_folder
 from dogwatch.model.brief import check_in
+from dogwatch.model.plan import Role
 
 OWN_COMMANDS = ("Bash(dogwatch:*)",)
 """What every agent may run unasked: its way to the captain."""
@@ -100,6 +101,7 @@ class Claude(ClaudeFacts):
             command=(*(role.command or ("claude",)), "--settings", settings, mode, launch.conversation),
             environment={"DISABLE_AUTOUPDATER": "1"},
             files={settings: json.dumps(self.settings(launch), indent=1)},
+            hidden=self._hidden(role),
         )
 
     def check_in(self, launch: Launch, question: str) -> Start | None:
@@ -107,10 +109,19 @@ class Claude(ClaudeFacts):
         rules. `--tools` says nothing of MCP servers: their tools are forbidden apart from it."""
         rules = json.dumps({"permissions": self.settings(launch)["permissions"]})
         # The question stands before all flags that take several words.
-        words = ("-p", check_in(question), "--resume", launch.conversation, "--fork-session")
-        words += ("--no-session-persistence", "--settings", rules, "--strict-mcp-config")
-        words += ("--disallowedTools", "mcp__*", "--tools", READING)
-        return Start(command=(*(launch.role.command or ("claude",)), *words), environment={"DISABLE_AUTOUPDATER": "1"})
+        words = ["-p", check_in(question), "--resume", launch.conversation, "--fork-session"]
+        words += ["--no-session-persistence", "--settings", rules, "--strict-mcp-config"]
+        words += ["--disallowedTools", "mcp__*", "--tools", READING]
+        return Start(
+            command=(*(launch.role.command or ("claude",)), *words),
+            environment={"DISABLE_AUTOUPDATER": "1"},
+            hidden=self._hidden(launch.role),
+        )
+
+    @staticmethod
+    def _hidden(role: Role) -> tuple[str, ...]:
+        """State files are named after the pid, which is the same in every sandbox: each gets a folder of its own."""
+        return (f"{config_folder(role)}/sessions",)
 
     def settings(self, launch: Launch) -> dict[str, Any]:
         """What the client is told by `--settings`: a hook for each event, and the role's permissions."""

@@ -78,7 +78,8 @@ class ClaudeFacts(Neutral):
         for process in processes[:CANDIDATES_MAX]:
             told = _told(folder, process, process.pid)
             if told is None and (inner := inner_pid(process.pid)) != process.pid:
-                told = _told(folder, process, inner)
+                # The folder is another for each sandbox: in all of them the client has the same pid.
+                told = _told(f"/proc/{process.pid}/root{folder}", process, inner)
             if told is not None:
                 return _state(told)
         return "unknown"

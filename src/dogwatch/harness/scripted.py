@@ -31,7 +31,7 @@ class Scripted(Neutral):
     hooks = True
     guards = False
     sandbox = "off"
-    variables = ()
+    variables = ("SCRIPTED_*",)
 
     def start(self, launch: Launch) -> Start:
         """The scripted agent with the role's scenario."""

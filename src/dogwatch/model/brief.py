@@ -88,10 +88,12 @@ def health_check() -> str:
 def check_in(question: str) -> str:
     """What the copy of an agent is asked that only has its conversation."""
     lines = [
-        "This is a check-in: you are asked how far you are. Your work goes on elsewhere at this moment, so do not go on",
-        "with it here. You can read files, and change nothing. Your answer, in a few sentences, is delivered as mail.",
+        "This is a check-in: you are asked how far you are. Meanwhile your work goes on elsewhere.",
+        "Do not go on with it here: you can read files, and change nothing.",
+        "Answer in a few sentences. Your last message is delivered as mail.",
+        question,
     ]
-    return " ".join(lines) + f"\n{question}"
+    return "\n".join(lines)
 
 
 def stall_alert(agent: str, diagnosis: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import accuracy, cli, hooks, ledger, sweep
+from bench import accuracy, cli, guard, hooks, ledger, sweep
 from bench.harness import Figure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "accuracy": accuracy.measure,
     "cli": cli.measure,
+    "guard": guard.measure,
     "hooks": hooks.measure,
     "ledger": ledger.measure,
     "sweep": sweep.measure,

@@ -144,6 +144,8 @@ def _work(rate: Rate) -> str:
 
 def _plot(benchmark: str, figures: Sequence[Figure], rates: Sequence[Rate]) -> None:
     """For each figure, which share of the operations was done within which time; and all rates side by side."""
+    if not figures and not rates:
+        return
     # Only `scripts/setup bench` installs matplotlib, so it is imported where it is needed; and by name, because the
     # types are checked without it.
     importlib.import_module("matplotlib").use("Agg")

@@ -10,16 +10,21 @@ import pytest
 from dogwatch.guard.judge import Caller, judge
 from dogwatch.guard.plain import plainly_harmless
 
-CORPUS = Path(__file__).parents[1] / "data" / "guard" / "own.jsonl"
-LINES = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+FOLDER = Path(__file__).parents[1] / "data" / "guard"
+LINES = [
+    json.loads(line)
+    for name in ("own.jsonl", "apart.jsonl")
+    for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()
+]
 EVASIONS = [line["command"] for line in LINES if not line["allowed"]]
 INNOCENT = [line["command"] for line in LINES if line["allowed"]]
 
 
-def test_the_corpus_is_large_and_says_everything_once() -> None:
-    assert len(EVASIONS) >= 120
-    assert len(INNOCENT) >= 120
-    assert len({line["command"] for line in LINES}) == len(LINES)
+def test_the_corpus_is_large_and_does_not_contradict_itself() -> None:
+    assert len(EVASIONS) >= 200
+    assert len(INNOCENT) >= 200
+    labels = {(line["command"], line["allowed"]) for line in LINES}
+    assert len({command for command, _ in labels}) == len(labels), "no command has two labels"
     assert all(set(line) == {"command", "allowed", "why"} for line in LINES)
 
 

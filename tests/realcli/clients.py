@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dogwatch.harness import harness
+
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = Path(os.environ.get("DOGWATCH_TEST_CLIENTS") or ROOT / ".clients")
 """Where clients are installed; they stay there for the next test run."""
-PACKAGES: Mapping[str, tuple[str, str]] = {"claude": ("@anthropic-ai/claude-code", "2.1.325")}
+PACKAGES: Mapping[str, tuple[str, str]] = {"claude": ("@anthropic-ai/claude-code", harness("claude").version)}
 KEY = "sk-ant-scripted-model-no-real-key-0000"
 
 

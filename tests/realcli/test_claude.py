@@ -92,7 +92,8 @@ def test_a_long_task_with_all_kinds_of_characters_arrives_character_for_characte
 
 def test_a_tool_that_may_not_run_so_long_is_interrupted_and_the_task_goes_on(lab: Lab) -> None:
     with model(on("nudge draft", WRITE, REPORT, DONE), on("dispatch draft", FOREVER)) as scripted:
-        run = lab.launch(scripted, long_tool_s=1, tool_max_s=3)
+        # Esc runs no hook: that the turn is over, only the client's state file and its screen tell.
+        run = lab.launch(scripted, long_tool_s=1, tool_max_s=3, tier1_s=5, tier2_s=6)
         lab.deliver(run)
     assert [event.body["diagnosis"] for event in lab.fleet.events("agent_interrupted", "writer")] == ["long_tool"]
     assert not lab.fleet.events("agent_restarted")
@@ -136,10 +137,10 @@ def test_f20_a_trust_dialog_calls_a_person_with_its_text_and_gets_no_key(lab: La
     with model(on("dispatch draft", WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, dialog_s=1, startup_s=10)
         alert = lab.fleet.wait_event("alert_raised", "writer")
-        assert alert.body["diagnosis"] == "startup_dialog", "\n".join(lab.screen(run))
-        print("\n".join(lab.screen(run)), alert.body)
+        assert alert.body["diagnosis"] == "startup_dialog"
+        assert "Yes, I trust this folder" in "\n".join(alert.body["evidence"])
         assert {Claude().read(lab.screen(run)).state for _ in lab.steps(run)} == {"dialog"}
-        lab.keys(run, "1")
+        lab.keys(run, "Down", "Enter")
         lab.deliver(run)
     assert [event.body["diagnosis"] for event in lab.fleet.events("person_called", "writer")] == ["startup_dialog"]
     assert not lab.fleet.events("agent_restarted")
@@ -147,7 +148,7 @@ def test_f20_a_trust_dialog_calls_a_person_with_its_text_and_gets_no_key(lab: La
 
 def test_f09_old_errors_above_a_healthy_prompt_are_history(lab: Lab) -> None:
     words = "● API Error: 529 Overloaded. ✻ Thinking… Retrying in 5s · attempt 3/10. Do you want to proceed? ❯ 1. Yes"
-    first = {"shell": f"echo '{words}'", "text": "API Error: 500, says the log."}
+    first = {"command": f"echo '{words}'", "text": "API Error: 500, says the log."}
     with model(on("dispatch draft", {"shell": first}, WAIT)) as scripted:
         run = lab.settled(scripted)
         kinds = {watch(lab.fleet, run).agents["writer"].kind for _ in lab.steps(run)}

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from dogwatch.actions import sandbox
 from dogwatch.actions.spawn import HOOK
 from dogwatch.cli.checks import ANSWER_S, Finding, answer, read_text, size
+from dogwatch.harness import harness
 
 PYTHON_MIN = (3, 11)
 TMUX_MIN = (3, 2)
 AVAILABLE_WARNING = 0.2
 AGENT_PROGRAMS = ("claude", "codex", "opencode", "gemini")
+TESTED = {"claude": harness("claude").version}
 _UNLIMITED = 1 << 60
 _USER_NAMESPACES = "sysctl -w user.max_user_namespaces=15000 (and kernel.apparmor_restrict_unprivileged_userns=0)"
 
@@ -162,7 +164,8 @@ def _agent_programs() -> Iterator[Finding]:
         for name, path in found.items():
             code, line = answer([path, "--version"], {**kept, "HOME": folder})
             if code == 0:
-                yield Finding(name, "ok", f"{line} ({path})")
+                tested = f", tested with {TESTED[name]}" if name in TESTED else ""
+                yield Finding(name, "ok", f"{line} ({path}){tested}")
             else:
                 fix = f"run {name} --version by hand; it must answer within {ANSWER_S:g} s"
                 yield Finding(name, "warning", f"{path}: {line or f'exit code {code}'}", fix)

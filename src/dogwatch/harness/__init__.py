@@ -55,6 +55,10 @@ class Harness(Protocol):
         """What a role's `harness` calls it."""
 
     @property
+    def version(self) -> str:
+        """The client's version that this was tested with; empty where there is none."""
+
+    @property
     def enter_delay_s(self) -> float:
         """The pause that the client needs between a paste and Enter."""
 

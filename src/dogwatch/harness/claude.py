@@ -66,6 +66,7 @@ class Claude(ClaudeFacts):
     """Claude Code."""
 
     name = "claude"
+    version = "2.1.325"
     programs = ("claude", "@anthropic-ai/claude-code")
     enter_delay_s = 0.3
     hooks = True

@@ -13,6 +13,7 @@ class Command(Neutral):
     """Runs `role.command`. Its screen is not understood and it has no hooks, so nothing is concluded from them."""
 
     name = "command"
+    version = ""
     enter_delay_s = 0.2
     hooks = False
     guards = False

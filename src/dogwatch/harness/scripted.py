@@ -27,6 +27,7 @@ class Scripted(Neutral):
     """The client of `dogwatch.testing.agent`."""
 
     name = "scripted"
+    version = ""
     enter_delay_s = 0.2
     hooks = True
     guards = False

@@ -396,6 +396,9 @@ class VirtualHands:
         self._machine.agents[agent.agent].submit()
         return True
 
+    def clear_composer(self, agent: AgentRecord) -> bool:
+        raise AssertionError("no agent here is shown a canary")
+
     def interrupt(self, agent: AgentRecord) -> bool:
         self._machine.agents[agent.agent].stop()
         return True

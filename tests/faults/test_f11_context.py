@@ -28,6 +28,7 @@ def test_f11_a_context_that_runs_out_is_seen_coming_and_a_fresh_incarnation_gets
     check = wait_for(lambda: headroom(fleet, run), 60, fleet.tail)
     assert check is not None
     assert check.detail == "writer has used 91%"
+    fleet.wait_event("context_low", "writer")
     (low,) = fleet.events("context_low", "writer")
     assert low.body == {"incarnation": 1, "used": 0.91, "limit": 0.8}
     assert "91%" in fleet.cli("status", run).stdout

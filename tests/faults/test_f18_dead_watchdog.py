@@ -3,9 +3,11 @@ went wrong meanwhile is found after it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,7 @@ def test_f18_a_silent_watchdog_is_ended_with_its_stacks_on_record_and_its_succes
     fleet.kill(watchdog, signal.SIGSTOP)
     last_sign = float(beat.read_text().split()[1])
     fleet.kill(writer)
-    silent = fleet.wait_event("crew_silent", timeout_s=60)
+    silent = fleet.wait_event("crew_silent", timeout_s=120)
     assert silent.at.mono - last_sign >= SILENT_S, "no sooner: it may only be slow"
     wait_for(lambda: life(watchdog, fleet.boot) == "dead", 10, "its end")
     fleet.wait_event("agent_restarted", "writer", 30)
@@ -101,6 +103,20 @@ def test_f18_a_silent_watchdog_is_ended_with_its_stacks_on_record_and_its_succes
     assert os.path.join("crew", "main.py") in stacks
     # The event comes at the end of the gap: it says how long nobody was watching.
     assert silent.body["quiet_s"] >= SILENT_S, silent.body
+
+
+def test_f18_a_watchdog_that_stops_within_a_transaction_is_ended_although_it_holds_the_ledger(fleet: Fleet) -> None:
+    run = at_work(fleet, CLERK)
+    watchdog, captain = watchdog_of(fleet, run), fleet.crew("captain", run)
+    with contextlib.closing(sqlite3.connect(fleet.home.ledger, isolation_level=None, timeout=60)) as connection:
+        connection.execute("BEGIN IMMEDIATE")  # in its place: when it is stopped, no one can say where it stands
+        fleet.kill(watchdog, signal.SIGSTOP)
+        wait_for(lambda: life(watchdog, fleet.boot) == "dead", 200, fleet.tail)
+        connection.execute("ROLLBACK")
+    fleet.wait_event("crew_revived", timeout_s=60)
+    assert fleet.crew("captain", run) == captain, "who only waits for the ledger is not silent"
+    go(fleet)
+    assert fleet.wait_over(run, 120).run.state == "COMPLETED"
 
 
 def test_f18_while_watchdogs_die_one_after_another_the_self_check_says_so_and_nobody_else_is_touched(

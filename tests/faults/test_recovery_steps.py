@@ -119,6 +119,9 @@ class Hands:
     def press_enter(self, agent: AgentRecord) -> bool:
         return True
 
+    def clear_composer(self, agent: AgentRecord) -> bool:
+        raise AssertionError("no agent here is shown a canary")
+
     def interrupt(self, agent: AgentRecord) -> bool:
         return True
 

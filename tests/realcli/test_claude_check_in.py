@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
+from faults.watching import process_of
 from fleet import Fleet
 from helpers import wait_for
-from realcli.lab import DONE, REPORT, WRITE, Lab, asked, model, on, told
+from realcli.lab import DONE, REPORT, WRITE, Lab, asked, descendants, model, on, told
 
 QUESTION = "How many chapters are written?"
 ANSWER = "Four of six, says the copy."
@@ -34,13 +36,13 @@ def test_a_check_in_answers_from_the_owners_conversation_and_leaves_the_owner_al
     with model(asking, on("dispatch draft", work, WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, "Write the draft of the quokka book.", clerk=True)
         wait_for(began.exists, 120, lab.fleet.tail)
-        before, spool, states = transcripts(lab), lab.spool(run), state_files(lab)
+        before, spool, states = transcripts(lab), lab.spool(run), state_files(lab, run)
         assert states
         done = lab.fleet.cli("check-in", f"{run}/writer", QUESTION, "--json")
         letter = json.loads(done.stdout)
         assert (letter["to"], letter["answered"], letter["text"]) == ("writer", True, ANSWER)
         assert lab.spool(run) == spool, "its turn goes on as if nothing had been"
-        assert state_files(lab) == states
+        assert state_files(lab, run) == states
         after = transcripts(lab)
         assert list(after) == list(before), "no conversation was added"
         ((name, kept),) = before.items()
@@ -65,7 +67,10 @@ def transcripts(lab: Lab) -> dict[str, str]:
     return {file.name: file.read_text() for file in files}
 
 
-def state_files(lab: Lab) -> dict[str, str]:
-    """What clients say that they are doing: the file of each with the conversation that it has."""
-    files = sorted((lab.home / ".claude/sessions").glob("*.json"))
+def state_files(lab: Lab, run: str) -> dict[str, str]:
+    """What the writer's client says that it is doing, in the folder that its sandbox has of its own: each file with the
+    conversation that it is about."""
+    inside = (f"/proc/{pid}/root" for pid in descendants(process_of(lab.fleet, run, "writer").pid))
+    files = [file for root in inside for file in Path(f"{root}{lab.home}/.claude/sessions").glob("*.json")]
+    assert not list((lab.home / ".claude/sessions").glob("*.json"))
     return {file.name: json.loads(file.read_text())["sessionId"] for file in files}

@@ -186,12 +186,14 @@ def test_f55_without_a_registry_only_the_plainly_harmless_runs_and_stopping_work
 @pytest.mark.parametrize("case", ["user", "silent"])
 def test_a_client_whose_guard_does_not_fire_gets_no_work_and_the_run_says_why(lab: Lab, case: str) -> None:
     role: dict[str, Any] = {}
+    # Where no hook runs at all, the client never says that it has started; otherwise it has all the time to start.
+    startup_s = {"user": 6.0, "silent": 60.0}[case]
     if case == "user":
         lab.user_settings(env={"CLAUDE_CODE_SIMPLE": "1"})  # no hooks run in this mode
     else:
         role = {"command": edited(lab, "del hooks['UserPromptSubmit']")}
     with model(on("dispatch", WRITE, REPORT, DONE)) as scripted:
-        run = lab.launch(scripted, role=role, startup_s=8, receipt_s=1, restarts_max=1)
+        run = lab.launch(scripted, role=role, startup_s=startup_s, receipt_s=1, restarts_max=1)
         view = lab.fleet.wait_over(run, 120)
         assert not [request for request in asked(scripted) if "dispatch draft" in told(request)]
     assert view.run.state == "FAILED"

@@ -53,7 +53,7 @@ def start(
     environment |= {"DOGWATCH_ROLE": mark, "DOGWATCH_INCARNATION": str(attempt)}
     command = begin.command
     if is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]):
-        command = sandbox.wrapped(home, run.run, "", command, begin.hidden)
+        command = sandbox.wrapped(home, run.run, "", command, begin.hidden, (run.project,))
     folder = home.check_in(run.run, item, attempt)
     command = (*_SHELL, f"{folder}/answer", *command)
     log = f"{folder}/log"

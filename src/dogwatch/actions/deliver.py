@@ -23,6 +23,11 @@ def press_enter(socket: str, pane: str, process: ProcessId) -> bool:
     return _if_living(socket, pane, process, f"send-keys -t {pane} Enter")
 
 
+def clear_composer(socket: str, pane: str, process: ProcessId) -> bool:
+    """Takes away the one line that stands in the composer; False where the pane no longer holds the process."""
+    return _if_living(socket, pane, process, f"send-keys -t {pane} C-u")
+
+
 def interrupt(socket: str, pane: str, process: ProcessId) -> bool:
     """Ends the turn that is open; False where the pane no longer holds the process."""
     return _if_living(socket, pane, process, f"send-keys -t {pane} Escape")

@@ -53,6 +53,10 @@ class MachineHands:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.press_enter(self.home.tmux(agent.run), agent.pane, agent.process)
 
+    def clear_composer(self, agent: AgentRecord) -> bool:
+        assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
+        return deliver.clear_composer(self.home.tmux(agent.run), agent.pane, agent.process)
+
     def interrupt(self, agent: AgentRecord) -> bool:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
         return deliver.interrupt(self.home.tmux(agent.run), agent.pane, agent.process)

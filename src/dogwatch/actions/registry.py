@@ -6,6 +6,7 @@ by its inode.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -30,8 +31,12 @@ def register(home: Home, agent: AgentRecord, process: ProcessId) -> None:
         "pid_namespace": os.readlink("/proc/self/ns/pid"),
     }
     line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-    file = os.open(home.registry(agent.run), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = os.open(home.registry(agent.run), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.write(file, line)
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            line = b"\n" + line  # the last one was torn by a full disk: this one must not stick to it
+        if os.write(file, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), home.registry(agent.run))
     finally:
         os.close(file)

@@ -6,6 +6,8 @@ there already with this incarnation's mark is then adopted, so that no agent is 
 
 from __future__ import annotations
 
+import compileall
+import errno
 import os
 import shutil
 import sys
@@ -41,6 +43,8 @@ _SERVER_OPTIONS = (
 HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard", "hook.py")
 _EXPENDABLE = ("sh", "-c", 'echo 500 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 """When memory runs out, the kernel shall take the agent that has it, and neither the tmux server nor the crew."""
+PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What the machine lacks for a while; nothing that is wrong with the agent."""
 _CONVERSATIONS = uuid.UUID("6f1f7a52-4f5e-4a66-9d0c-5f0f3a0f5b1e")
 
 
@@ -63,6 +67,18 @@ class Spawned:
 
 def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
     """Starts this incarnation of the agent, or finds it started."""
+    try:
+        return _spawn(home, boot, run, plan, agent)
+    except OSError as error:
+        if error.errno in PASSING:
+            raise
+        # What is wrong with one agent's folders is no fault of the others.
+        raise SpawnFailedError(
+            f"{agent.session}: {error}", hint="dogwatch doctor checks the folders that agents need"
+        ) from error
+
+
+def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
     role = plan.role_of(agent.place)
     if role is None or role.name != agent.role:
         raise RefusedError(
@@ -88,7 +104,7 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
     command = start.command
     # A program that is not there says so by itself, and not in the words of a sandbox.
     if is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]):
-        command = sandbox.wrapped(home, run.run, agent.agent, command, start.hidden)
+        command = sandbox.wrapped(home, run.run, agent.agent, command, start.hidden, (run.project, run.output))
     words, secrets = starting(environment, f"{launch.folder}/variables")
     if secrets:
         _write(f"{launch.folder}/variables", secrets)
@@ -141,6 +157,8 @@ def write_programs(home: Home) -> None:
     """Puts a `dogwatch` first on every agent's PATH, whichever way this one was installed, and before the programs that
     end others a look at what they are asked to do."""
     _write(f"{home.bin}/dogwatch", f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n', mode=0o700)
+    # A sandbox cannot write there: without this each hook would compile the guard anew.
+    compileall.compile_dir(os.path.dirname(HOOK), maxlevels=0, quiet=2)
     wrapper = os.path.join(os.path.dirname(HOOK), "wrapper.py")
     for name in NAMES:
         text = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{wrapper}" "{home.bin}" {name} "$@"\n'

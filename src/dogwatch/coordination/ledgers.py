@@ -6,7 +6,7 @@ import os
 import socket
 
 from dogwatch.errors import LedgerError, RefusedError
-from dogwatch.ledger import open_store
+from dogwatch.ledger import LOCK_WAIT_S, open_store
 from dogwatch.ledger.api import Clock, Json, Store, Tx
 from dogwatch.world.home import Home
 
@@ -14,12 +14,12 @@ BOUND = "home"
 """The document that says which home works with a ledger on a server."""
 
 
-def open_home_ledger(home: Home, clock: Clock) -> Store:
+def open_home_ledger(home: Home, clock: Clock, lock_wait_s: float = LOCK_WAIT_S) -> Store:
     """The ledger of the home; a file is made where there is none."""
     try:
         os.makedirs(home.path, mode=0o700, exist_ok=True)
         if not home.ledger_url:
-            return open_store(home.ledger, clock)
+            return open_store(home.ledger, clock, lock_wait_s=lock_wait_s)
         return open_store(home.ledger, clock, host=_host(home), bells=home.bells)
     except OSError as error:
         message = f"cannot use {home.path}: {error.strerror}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.tallies import AgentTally, Told
+from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model.moment import Moment
@@ -41,12 +44,18 @@ class Books:
         if not due:
             return
 
-        def fn(tx: Tx) -> None:
+        def fn(tx: Tx, names: Iterable[str]) -> None:
             tx.check(lease)
-            for name, one in due.items():
-                record_tally(tx, view, view.agents[name], one, self._told.get(name, 0))
+            for name in names:
+                record_tally(tx, view, view.agents[name], due[name], self._told.get(name, 0))
 
-        ledger.run(fn)
+        try:
+            ledger.run(partial(fn, names=due))
+        except UsageError:
+            # An agent can write anything into its spool and its transcripts. What the ledger does not take is left out.
+            for name in due:
+                with contextlib.suppress(UsageError):
+                    ledger.run(partial(fn, names=[name]))
         for name, one in due.items():
             self._told[name] = len(one.told)
             self._written[name] = (now, one.incarnations, view.agents[name].incarnation)

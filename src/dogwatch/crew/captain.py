@@ -57,11 +57,14 @@ class Captain:
 
     def step(self, world: CaptainWorld, ledger: Store, now: Moment) -> float | None:
         self._end_silent(world, ledger, now)
-        self.lease = renew(ledger, self.lease, now)
-        helm = Helm(world, ledger, self.lease, self.run, now, self.log)
         try:
+            self.lease = renew(ledger, self.lease, now)
+            helm = Helm(world, ledger, self.lease, self.run, now, self.log)
             wait_s = self._command(helm)
-        except (LedgerError, StaleError):
+        except LedgerError:
+            self._awake.excuse()
+            raise
+        except StaleError:
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno in _PASSING:

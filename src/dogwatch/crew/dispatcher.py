@@ -5,6 +5,7 @@ from __future__ import annotations
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import Awake, Reviver, note_loss, renew, silent_s
 from dogwatch.crew.worlds import DispatcherWorld
+from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load
 from dogwatch.model.moment import Moment
@@ -26,6 +27,13 @@ class Dispatcher:
         self._awake = Awake()
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
+        try:
+            return self._dispatch(world, ledger, now)
+        except LedgerError:
+            self._awake.excuse()
+            raise
+
+    def _dispatch(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
         captains = ledger.read(_captains)
         # Before anything is written: a captain that is stopped in the middle of a transaction holds the ledger.
         can_judge = self._awake.can_judge(now)

@@ -13,7 +13,7 @@ from dogwatch.coordination.ledgers import bind, open_home_ledger
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.log import Log
 from dogwatch.crew.loop import Member, W, serve
-from dogwatch.crew.membership import join
+from dogwatch.crew.membership import LOCK_WAIT_S, join
 from dogwatch.crew.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store
@@ -49,7 +49,7 @@ def main(home: Home, member: str, run: str) -> int:
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=True)
     clock = SystemClock()
     now = clock.now()
-    ledger = open_home_ledger(home, clock)
+    ledger = open_home_ledger(home, clock, LOCK_WAIT_S)
     bind(home, ledger)
     ledger.redactor = redactor = Redactor(_secrets(ledger, run))
     log = Log(member, run, redactor=redactor)

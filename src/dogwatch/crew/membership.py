@@ -25,6 +25,8 @@ RESTART_PAUSE_S = 0.5
 JOIN_S = 5.0
 """How long a member that was started may take to join."""
 REVIVE_LEASE_S = 10.0
+LOCK_WAIT_S = 4.0
+"""How long a member waits for another's transaction: a member that waits gives no sign of life."""
 
 
 def join(
@@ -84,6 +86,10 @@ class Awake:
     def __init__(self) -> None:
         self._since: Moment | None = None
         self._latest: Moment | None = None
+
+    def excuse(self) -> None:
+        """The step was held up by the ledger, perhaps by the very member that is silent: that was no sleep."""
+        self._latest = None
 
     def can_judge(self, now: Moment) -> bool:
         """To be asked in every step."""

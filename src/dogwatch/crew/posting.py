@@ -5,12 +5,15 @@ forgets to press Enter. A composer that holds somebody else's text is left alone
 its client's hooks, by the post box; so does, with only its header typed, what a composer would not take as it is.
 
 A client whose hooks can guard it gets no work before its guard was seen to fire: the first message of each incarnation
-is a canary, which the hook refuses, so that it never reaches a model.
+is a canary, which the hook refuses, as it refuses a tool. The client then puts it back into its composer, from where it
+is taken away: it never reaches a model.
 """
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
+from functools import partial
 
 from dogwatch.crew.helm import Helm, expire, put_away, send, text_of, typed_text
 from dogwatch.crew.succession import restart
@@ -50,6 +53,9 @@ def post(helm: Helm, view: RunView) -> bool:
         return False
     sights = helm.world.eyes.look(view, list(waiting), screens=True)
     moving = [_advance(helm, view, message, sights[agent]) for agent, message in waiting.items()]
+    for name, message in waiting.items():
+        if message.step == "posted":
+            _post_more(helm, view, name, sights[name])
     return any(moving)
 
 
@@ -70,6 +76,8 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     client = harness(role.harness)
     if message.id in sight.turn.receipts:
         if message.kind == CANARY and not _is_refused(client, message, sight, helm.now):
+            if _is_ours(client, message, sight) and _is_at_the_prompt(sight):
+                helm.world.hands.clear_composer(view.agents[message.to])
             return True
         helm.record(lambda tx: _delivered(tx, message))
         return True
@@ -82,8 +90,7 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
         return _paste(helm, view, message, client)
     if not message.step:
         if client.guards and message.kind in MID_TURN and sight.turn.state == "working":
-            _step(helm, message, "posted")
-            helm.world.hands.put_in_box(view.agents[message.to], message, text_of(message))
+            _put_in_box(helm, view, message)
         return False
     age = _age(helm.now, message)
     if message.step == "posted":
@@ -107,6 +114,20 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
         helm.record(lambda tx: _retry(tx, view, message))
     return True
+
+
+def _post_more(helm: Helm, view: RunView, agent: str, sight: Sight) -> None:
+    """While one letter lies in the box, others may lie there too."""
+    for message in view.waiting_messages(agent)[1:]:
+        if message.id in sight.turn.receipts:
+            helm.record(partial(_delivered, message=message))
+        elif not message.step and message.kind in MID_TURN and sight.turn.state == "working":
+            _put_in_box(helm, view, message)
+
+
+def _put_in_box(helm: Helm, view: RunView, message: MessageRecord) -> None:
+    _step(helm, message, "posted")
+    _box(helm, view.agents[message.to], message)
 
 
 def _wait_for_hook(helm: Helm, view: RunView, message: MessageRecord, has_stopped: bool) -> bool:
@@ -168,11 +189,23 @@ def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:
 def _paste(helm: Helm, view: RunView, message: MessageRecord, client: Harness) -> bool:
     _step(helm, message, "pasting")
     text, agent = typed_text(message), view.agents[message.to]
-    if client.guards and ("\t" in text or text != text_of(message).rstrip("\n")):
-        helm.world.hands.put_in_box(agent, message, text_of(message))
+    changes = "\t" in text or text != text_of(message).rstrip("\n")
+    if client.guards and changes and _box(helm, agent, message):
         text = text.partition("\n")[0]
     if helm.world.hands.paste(agent, message, text):
         _step(helm, message, "pasted")
+    return True
+
+
+def _box(helm: Helm, agent: AgentRecord, message: MessageRecord) -> bool:
+    """Whether the message lies in the post box now. The agent can write in there too: what it has spoiled is typed."""
+    try:
+        helm.world.hands.put_in_box(agent, message, text_of(message))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        helm.log.error("post_box_spoiled", agent=agent.agent, error=str(error))
+        return False
     return True
 
 
@@ -187,7 +220,13 @@ def _press_enter(helm: Helm, view: RunView, message: MessageRecord, client: Harn
 
 
 def _step(helm: Helm, message: MessageRecord, step: str) -> None:
-    helm.record(lambda tx: change(tx, MessageRecord, message.key, lambda m: replace(m, step=step, step_at=tx.now)))
+    helm.record(lambda tx: _note_step(tx, message, step, tx.now, message.tries))
+
+
+def _note_step(tx: Tx, message: MessageRecord, step: str, at: Moment | None, tries: int) -> None:
+    record = change(tx, MessageRecord, message.key, lambda m: replace(m, step=step, step_at=at, tries=tries))
+    if not step and record.state in MESSAGE.ends:
+        put_away(tx, record)  # the agent has read it by itself and acknowledged it: it is on no way any more
 
 
 def _delivered(tx: Tx, message: MessageRecord) -> None:
@@ -216,12 +255,12 @@ def _holds(task: TaskRecord, message: MessageRecord) -> bool:
 
 def _retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
     """Once more; a client that never confirms what it was told is of no use and gets a new incarnation."""
-    if message.tries + 1 >= TRIES_MAX:
+    if message.tries + 1 >= TRIES_MAX and message.state == "queued":
         evidence = [f"hooks: no receipt of {message.id} after {message.tries + 1} tries"]
         reason = "guard_silent" if message.kind == CANARY else "undelivered"
         restart(tx, view, view.agents[message.to], reason, evidence)
         return
-    change(tx, MessageRecord, message.key, lambda m: replace(m, step="", step_at=None, tries=m.tries + 1))
+    _note_step(tx, message, "", None, message.tries + 1)
     body = {"message": message.id, "kind": message.kind, "tries": message.tries + 1}
     tx.append("message_retried", body, run=message.run, agent=message.to)
 

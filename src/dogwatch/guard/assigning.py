@@ -3,6 +3,7 @@
 from dogwatch.guard.files import normal
 from dogwatch.guard.holes import WILD, WORDS, known
 from dogwatch.guard.parameters import perhaps_unset
+from dogwatch.guard.redirects import Io
 from dogwatch.guard.state import UNKNOWN, Array, Shell, Texts, merged, plain, text_of
 from dogwatch.guard.tree import Assignment
 
@@ -19,6 +20,8 @@ COMMAND_VARIABLES = frozenset(
 """Programs run the value of these as a command."""
 SCRIPT_VARIABLES = frozenset(("BASH_ENV", "ENV", "PYTHONSTARTUP"))
 """Shells run the file that these name."""
+OPTION_VARIABLES = {"NODE_OPTIONS": "node", "PERL5OPT": "perl", "RUBYOPT": "ruby"}
+"""Programs take the value of these for options of their own."""
 
 
 def assign(walker: "Walker", item: Assignment, shell: Shell) -> None:
@@ -86,6 +89,9 @@ def runs(walker: "Walker", name: str, texts: Texts, shell: Shell) -> None:
         texts = tuple(text.lstrip("!|") for text in texts)
         for text in texts:
             walker.world.leniently(walker.code, text, shell.copy())
+    elif name in OPTION_VARIABLES:
+        for text in texts:
+            walker.world.leniently(walker.run, [OPTION_VARIABLES[name], *text.split()], shell.copy(), Io())
     elif name in SCRIPT_VARIABLES:
         for text in texts:
             for content in walker.world.files.read(normal(text, shell.cwd)):

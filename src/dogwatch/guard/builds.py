@@ -1,10 +1,11 @@
 """Builds: makefiles, scripts of packages and compilers. What was written just now is judged by what it says."""
 
+from dogwatch.guard.files import FRAGMENT
 from dogwatch.guard.holes import DISK, known, shown
 from dogwatch.guard.options import options
 from dogwatch.guard.programs import Call
 from dogwatch.guard.redirects import content_of
-from dogwatch.guard.runners import runner
+from dogwatch.guard.runners import judge_recipe, runner
 from dogwatch.guard.scripts import run_files
 from dogwatch.guard.state import UNKNOWN, Texts
 
@@ -90,6 +91,8 @@ def package_scripts(call: Call) -> None:
     if name in ("install", "ci", "i", "add"):
         names = ["preinstall", "install", "postinstall", "prepare"]
     for content in call.world.files.read(call.path(f"{folder}/package.json")):
+        if content.startswith(FRAGMENT):
+            judge_recipe(call, "lines", [f" {line}" for line in content.splitlines()[1:]])
         for code in _scripts(content, names):
             call.world.within(code, call.code, code)
 
@@ -108,6 +111,10 @@ def compiler(call: Call) -> Texts:
     """What is compiled from a source that was written just now is that source when it is run."""
     found = options(call.args, "oILlDxWfmO", ("output", "crate-name", "crate-type", "edition"), permute=True)
     sources = [word for word in found.rest if word.endswith(_SOURCES)]
+    if "-run" in call.args:  # tcc
+        files = [word for word in call.args if word == "-" or word.endswith(_SOURCES)]
+        texts = [text for word in files for text in content_of(call.walker, word, call.shell, call.io)]
+        return run_files(call, tuple(texts), "compiled", [])
     contents = [text for word in sources for text in call.world.files.read(call.path(word)) if known(text)]
     name = sources[0].rpartition("/")[2].rpartition(".")[0] if sources and call.name == "rustc" else "a.out"
     output = found.value("o", "output") or name
@@ -117,11 +124,14 @@ def compiler(call: Call) -> Texts:
 
 
 def go(call: Call) -> Texts:
-    """`go run FILE`."""
+    """`go run FILE`, `go run FOLDER`."""
     if call.args[:1] == ["run"]:
         for word in call.args[1:]:
             if word.endswith(".go"):
                 return run_files(call, content_of(call.walker, word, call.shell, call.io), "compiled", [])
+            for path, texts in list(call.world.files.written.items()):
+                if path.endswith(".go") and (path.rpartition("/")[0] or ".") == call.path(word):
+                    run_files(call, tuple(texts), "compiled", [])
     elif call.args[:1] == ["build"]:
         return compiler(call)
     return runner(call)

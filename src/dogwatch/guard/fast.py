@@ -28,7 +28,8 @@ DEADLINE_S = 10.0
 GATE = "PreToolUse"
 CARRIERS = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop")
 """Events whose answer can carry a message to the agent."""
-CANARY = b" canary "
+CANARY = b"canary"
+_PROMPT = b'"prompt":"[dogwatch:'
 
 EXIT_OK = 0
 EXIT_DENY = 2
@@ -49,6 +50,8 @@ _PATH = b'"file_path":"'
 _CWD = b'"cwd":"'
 _NOT_PLAIN = (b"/.", b"//", b"/tmux-", b"/cgroup.", b"\\")
 _KERNEL = (b"/proc/", b"/sys/", b"/dev/")
+_CODE = __file__.rpartition("guard/")[0].encode("utf-8", "surrogateescape")
+"""Where dogwatch itself lies."""
 
 
 def main(arguments: list[str]) -> int:
@@ -64,10 +67,9 @@ def main(arguments: list[str]) -> int:
         return EXIT_OK
     spool = Spool(posix.environ)
     try:
-        if event == "UserPromptSubmit" and CANARY in payload and b'"prompt":"[dogwatch:' in payload:
+        if event == "UserPromptSubmit" and is_canary(payload):
             spool.append("Canary", payload, size)
-            posix.write(1, b'{"continue":false,"stopReason":"dogwatch: the guard fires"}')
-            return EXIT_OK
+            return _say(EXIT_DENY, "the guard fires", "this was only a test of it")
         if event not in CARRIERS or not spool.has_post():
             spool.append(event, payload, size)
             return EXIT_OK
@@ -104,6 +106,13 @@ def _gate(alone: bool) -> int:
         return _say(
             EXIT_DENY, f"the guard has failed: {type(error).__name__}: {error}", "dogwatch doctor looks for why"
         )
+
+
+def is_canary(payload: bytes) -> bool:
+    """Whether the prompt is only there to be refused. Its header says so, and nothing else: others may speak of
+    canaries."""
+    at = payload.find(_PROMPT)
+    return at >= 0 and payload[at : payload.find(b"]", at)].split(b" ")[1:2] == [CANARY]
 
 
 def is_harmless(payload: bytes) -> bool:
@@ -144,7 +153,7 @@ def _is_plain_file(path: bytes, before: bytes) -> bool:
     begin = before.find(_CWD) + len(_CWD)
     cwd = before[begin : before.find(b'"', begin)]
     home = posix.environ.get(b"DOGWATCH_HOME", b"")
-    if not path.startswith(cwd + b"/") or (home and path.startswith(home + b"/")):
+    if not path.startswith(cwd + b"/") or (home and path.startswith(home + b"/")) or path.startswith(_CODE):
         return False
     at = path.find(b"/", 1)
     while at > 0:

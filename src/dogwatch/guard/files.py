@@ -90,7 +90,17 @@ def same(one: str, other: str) -> bool:
 
 def _alike(first: str, second: str) -> bool:
     """Of two paths that are known in part: whether their last names may be the same."""
-    return could_be(first, second) if known(second) else could_be(second, first) if known(first) else True
+    if known(second) or known(first):
+        return could_be(first, second) if known(second) else could_be(second, first)
+    one, other = _ends(first), _ends(second)
+    starts = one[0].startswith(other[0]) or other[0].startswith(one[0])
+    return starts and (one[1].endswith(other[1]) or other[1].endswith(one[1]))
+
+
+def _ends(name: str) -> tuple[str, str]:
+    """What stands before the first hole of a name, and behind its last."""
+    places = [at for at, char in enumerate(name) if hole(char)]
+    return name[: places[0]], name[places[-1] + 1 :]
 
 
 def normal(path: str, cwd: str = "") -> str:

@@ -26,6 +26,8 @@ FILE_BYTES_MAX = 262_144
 WRITERS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 COMMANDS = ("command", "cmd", "script")
 """What other tools call a command that they run."""
+_CODE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+"""Where dogwatch itself lies: its guard must not be changed."""
 _MEND = "ask the operator to run `dogwatch doctor`; plain commands such as ls still work"
 
 
@@ -141,7 +143,8 @@ def _registered(cwd: str, left_behind: bool = False) -> Caller:
         own_pids=own,
         files=Changed(float(entry.get("time") or 0)),
         home=home,
-        protected=(folder,),
+        # Who works on dogwatch itself must be able to.
+        protected=(folder,) if _is_in(_CODE, project) else (folder, _CODE),
         cwd=cwd,
         env=env,
     )

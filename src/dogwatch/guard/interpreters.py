@@ -21,7 +21,9 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
     # program: language, options with code, other options with a value, long options with code
     **dict.fromkeys(("perl",), ("perl", "eE", "MmIFxVD", "")),
     **dict.fromkeys(("ruby", "jruby"), ("ruby", "e", "rIFEKxTW", "")),
-    **dict.fromkeys(("node", "nodejs", "bun", "tsx", "ts-node", "qjs"), ("javascript", "ep", "rCI", "eval print")),
+    **dict.fromkeys(
+        ("node", "nodejs", "bun", "tsx", "ts-node", "qjs", "zx"), ("javascript", "ep", "rCI", "eval print")
+    ),
     "deno": ("javascript", "", "", ""),
     "php": ("php", "rBRE", "cdgtz", "run"),
     **dict.fromkeys(("lua", "luajit"), ("lua", "e", "l", "")),
@@ -33,21 +35,25 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
     "elixir": ("generic", "e", "", "eval rpc-eval"),
     "groovy": ("generic", "e", "", ""),
     "scala": ("generic", "e", "", ""),
-    "guile": ("generic", "c", "", ""),
-    "racket": ("generic", "e", "", "eval"),
+    "guile": ("lisp", "c", "", ""),
+    "racket": ("lisp", "e", "", "eval"),
     "irb": ("ruby", "", "rI", ""),
     "raku": ("perl", "e", "IM", ""),
-    **dict.fromkeys(
-        ("ocaml", "ghc", "clojure", "clj", "swift", "kotlin", "fennel", "csi"), ("generic", "e", "", "eval")
-    ),
-    **dict.fromkeys(("jshell", "scheme", "crystal", "dotnet-fsi"), ("generic", "e", "", "eval")),
+    **dict.fromkeys(("ocaml", "ghc", "swift", "kotlin"), ("generic", "e", "", "eval")),
+    **dict.fromkeys(("clojure", "clj", "fennel", "csi", "scheme"), ("lisp", "e", "", "eval")),
+    **dict.fromkeys(("jshell", "crystal", "dotnet-fsi"), ("generic", "e", "", "eval")),
     **dict.fromkeys(("octave", "gnuplot"), ("generic", "e", "", "eval")),
+    **dict.fromkeys(("java", "rust-script", "zig", "nim", "dart", "dotnet"), ("compiled", "", "ILlDo", "")),
     "m4": ("m4", "", "DIU", "define"),
-    "sbcl": ("generic", "", "", "eval"),
+    "sbcl": ("lisp", "", "", "eval"),
     "erl": ("generic", "", "", "eval"),
-    **dict.fromkeys(("emacs", "emacsclient"), ("generic", "e", "", "eval execute")),
+    **dict.fromkeys(("emacs", "emacsclient"), ("lisp", "e", "", "eval execute")),
     **dict.fromkeys(("vim", "vi", "nvim", "view", "gvim"), ("vim", "c", "uUtTWw", "cmd")),
 }
+
+
+_RUN_FILES = ("bun", "zig", "nim", "dart", "crystal")
+"""They run the file behind their verb `run`."""
 
 
 def run_shell(call: Call) -> Texts:
@@ -111,6 +117,8 @@ def interpret(call: Call) -> Texts:
         return _deno(call)
     # `node -pe CODE` takes one code for both letters.
     args = ["-e" if word in ("-pe", "-ep") and language == "javascript" else word for word in call.args]
+    if name == "erl":
+        args = [f"-{word}" if word == "-eval" else word for word in args]
     found = options(args, letters + valued, (*long.split(), "require", "import", "loader"))
     codes = [text for letter in letters for text in found.values.get(letter, [])]
     codes += [text for option in long.split() for text in found.values.get(option, [])]
@@ -120,6 +128,11 @@ def interpret(call: Call) -> Texts:
         judge_program(call, language, code)
     for module in [text for option in ("r", "require", "import") for text in found.values.get(option, [])]:
         run_module(call, language, (module, f"{module}.js", f"{module}.rb"))
+    if language == "perl":
+        folders = [".", *found.values.get("I", [])][:16]
+        for module in (found.values.get("M", []) + found.values.get("m", []))[:16]:
+            path = module.partition("=")[0].replace("::", "/")
+            run_module(call, "perl", tuple(f"{folder}/{path}.pm" for folder in folders))
     if language in ("perl", "ruby") and any(word.startswith("-") and "i" in word for word in call.args):
         for word in found.rest:
             may_write(call.world, call.path(word), word)
@@ -136,8 +149,10 @@ def interpret(call: Call) -> Texts:
 def _file(call: Call, language: str, rest: list[str]) -> Texts:
     if call.name == "bun" and rest[0] == "x" and len(rest) > 1:
         return call.run(rest[1:])
-    if call.name == "bun" and rest[0] == "run" and len(rest) > 1:
+    if call.name in _RUN_FILES and rest[0] in ("run", "r") and len(rest) > 1:
         rest = rest[1:]
+    if call.name == "java":
+        rest = [rest[0] if rest[0].endswith(".java") else f"{rest[0].replace('.', '/')}.java", *rest[1:]]
     if language == "vim":
         return UNKNOWN
     contents = content_of(call.walker, rest[0], call.shell, call.io)
@@ -164,12 +179,14 @@ def python(call: Call) -> Texts:
                 value = args[at]
                 at += 1
             if letter == "c":
+                call.args = ["-c", *args[at:]]
                 judge_program(call, "python", value)
                 return UNKNOWN
             if letter == "m":
                 return _module(call, value, args[at:])
             if letter in "WXQ":
                 break
+    call.args = args[at:]  # what the program has as `sys.argv`
     if at < len(args) and args[at] != "-":
         return _file(call, "python", args[at:])
     for code in call.stdin() or ():
@@ -220,6 +237,14 @@ def awk(call: Call) -> Texts:
         codes.append(found.rest[0])
     for code in codes:
         judge_program(call, "awk", code)
+    if "inplace" in found.values.get("i", []) + found.values.get("include", []):
+        from dogwatch.guard.languages import GRAMMARS
+        from dogwatch.guard.tokens import Tokens
+
+        texts = [text for code in codes for kind, text in Tokens(code, GRAMMARS["awk"]).found if kind == "text"]
+        for word in found.rest[0 if files else 1 :]:
+            may_write(call.world, call.path(word), word)
+            edited(call, word, "\n".join(texts))
     return UNKNOWN
 
 

@@ -14,6 +14,7 @@ GRAMMARS = {
     "applescript": Grammar(comments=("--", "#"), quotes='"'),
     "compiled": Grammar(comments=("//",), blocks=_C_BLOCKS, quotes='"'),
     "m4": Grammar(quotes='"'),
+    "lisp": Grammar(comments=(";",), quotes='"', dashes=True),
     "generic": Grammar(comments=(), quotes="'\"`"),
 }
 
@@ -39,20 +40,30 @@ CALLS: dict[str, dict[str, str]] = {
     "applescript": {"script": "shell"},
     "m4": {"syscmd": "words", "esyscmd": "words"},
     "compiled": dict.fromkeys("system popen execl execlp execle execv execvp Command new arg args".split(), "strings")
-    | {"kill": "kill", "killpg": "kill", "Kill": "kill", "posix_spawn": "strings", "syscall": "never"},
+    | {"kill": "kill", "killpg": "kill", "Kill": "kill", "posix_spawn": "strings", "syscall": "never"}
+    | {"exec": "strings", "ProcessBuilder": "strings", "Start": "strings", "FindProcess": "kill"},
+    "lisp": dict.fromkeys(
+        "system system* shell-command async-shell-command shell-command-to-string call-process"
+        " call-process-shell-command start-process start-process-shell-command make-process process-lines compile"
+        " subprocess process process* run-program open-input-pipe open-pipe open-pipe* sh exec".split(),
+        "strings",
+    )
+    | {"kill": "kill", "signal-process": "kill"},
     "generic": dict.fromkeys(
         "system system2 shell run exec popen spawn execute cmd systemlist jobstart call start sh command"
         " callCommand".split(),
         "strings",
     )
-    | {"ProcessBuilder": "strings", "kill": "kill"},
+    | {"ProcessBuilder": "strings", "kill": "kill", "pskill": "kill"},
 }
-CALLED_WITHOUT_BRACKETS = ("perl", "ruby", "lua", "tcl", "applescript", "generic")
+CALLED_WITHOUT_BRACKETS = ("perl", "ruby", "lua", "tcl", "applescript", "lisp", "generic")
 SIGNAL_FIRST = ("perl", "ruby")
 
 MAKES_CHILD = frozenset("spawn fork exec execFile popen Popen pcntl_fork open2 open3 execa".split())
 """What these return is a process of one's own, or its pid."""
-OWN_PIDS = frozenset(("getpid", "getmypid", "$$"))
+OWN_PIDS = frozenset(("getpid", "getmypid", "Getpid", "process-id", "$$"))
+LOOKS_UP = ("pgrep ", "pidof ", "lsof ", "ps ")
+"""Commands that print pids which may be anybody's."""
 CHANGES_FILES = frozenset(
     (
         "unlink unlinkSync rm rmSync rmdir rmdirSync rename renameSync writeFile writeFileSync appendFile "

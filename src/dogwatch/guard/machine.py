@@ -50,6 +50,15 @@ def manager(call: Call) -> Texts:
     return UNKNOWN
 
 
+def overmind(call: Call) -> Texts:
+    """Whoever has started what is in the folder's Procfile: `kill` and `quit` end it."""
+    from dogwatch.guard.runners import runner
+
+    if call.args[:1] in (["kill"], ["quit"]):
+        deny("machine.service", f"`{call.shown}` ends processes that are not yours", ASK)
+    return runner(call)
+
+
 def loginctl(call: Call) -> Texts:
     verb = next((word for word in call.args if not word.startswith("-")), "")
     if verb.startswith(("terminate-", "kill-")) or verb in ("poweroff", "reboot", "halt", "suspend", "hibernate"):
@@ -137,6 +146,7 @@ RULES: "dict[str, Rule]" = {
     ),
     "loginctl": loginctl,
     **dict.fromkeys(("pm2", "forever"), manager),
+    "overmind": overmind,
     **dict.fromkeys(("shutdown", "reboot", "halt", "poweroff", "init", "telinit", "kexec"), power),
     **dict.fromkeys(("dbus-send", "busctl", "gdbus", "qdbus"), bus),
     **dict.fromkeys(("cgdelete", "cgset", "cgclassify"), cgroups),

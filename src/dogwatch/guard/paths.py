@@ -20,7 +20,7 @@ from dogwatch.guard.holes import (
 from dogwatch.guard.options import options
 from dogwatch.guard.patterns import matches
 from dogwatch.guard.programs import Call, deny
-from dogwatch.guard.redirects import as_data, content_of
+from dogwatch.guard.redirects import Io, as_data, content_of
 from dogwatch.guard.state import NOTHING, UNKNOWN, Texts, World
 
 TYPE_CHECKING = False
@@ -265,11 +265,13 @@ def connects(call: Call) -> Texts:
         for part in word.split(","):
             kind, _, rest = part.partition(":")
             if kind.upper() in ("EXEC", "SYSTEM", "SHELL"):
-                call.code(rest)
+                call.code(rest, None, Io(UNKNOWN))
             path = rest if kind.upper().startswith(("UNIX", "GOPEN", "ABSTRACT")) else part
             inside(call.world, call.path(path), path)
     found = options(call.args, "ecswpxXqI", ("exec", "sh-exec"), permute=True)
-    for text in found.values.get("e", []) + found.values.get("c", []) + found.values.get("sh-exec", []):
+    for text in [text for name in ("e", "exec", "sh-exec") for text in found.values.get(name, [])]:
+        call.code(text, None, Io(UNKNOWN))  # it reads what comes in
+    for text in found.values.get("c", []):
         call.world.leniently(call.code, text)
     return UNKNOWN
 

@@ -214,9 +214,12 @@ def start_stop_daemon(call: Call) -> Texts:
     return call.run([started, *found.rest]) if started else NOTHING
 
 
+_ATTACHES = ("-p", "--pid", "-pid", "-n", "--attach-name", "--attach-pid", "-w", "--waitfor")
+
+
 def gdb(call: Call) -> Texts:
     """A debugger ends what it is attached to, and runs shell commands."""
-    attached = [word for word in call.args if word in ("-p", "--pid", "-pid") or word.startswith(("--pid=", "-p="))]
+    attached = [word for word in call.args if word.partition("=")[0] in _ATTACHES]
     for at, word in enumerate(call.args):
         text = call.args[at + 1] if at + 1 < len(call.args) else ""
         if word.lstrip("-") in ("ex", "eval-command", "iex", "o", "batch-commands"):

@@ -1,7 +1,7 @@
 """Which functions of python give which values, run commands, send signals or change files."""
 
 from dogwatch.guard.holes import DOGWATCH, TAME, WILD, character, known
-from dogwatch.guard.python_texts import RISKY, UNKNOWN, Value, as_text
+from dogwatch.guard.python_texts import KEPT, RISKY, UNKNOWN, Value, as_text
 
 RUNS: dict[str, str] = {
     # what the first arguments are: "shell": a script; "words": the words themselves; "list": a list of them;
@@ -45,6 +45,7 @@ _OWN = frozenset(
     " os.spawnlp os.spawnv os.spawnvp os.spawnve os.posix_spawn os.posix_spawnp asyncio.create_subprocess_exec"
     " asyncio.create_subprocess_shell".split()
 )
+_LOOKS_UP = ("pgrep", "pidof", "lsof", "fuser", "ps")
 _SAME = frozenset(
     "str int list tuple bytes bytearray set sorted os.fsencode os.fsdecode os.getpgid os.path.abspath".split()
 )
@@ -54,10 +55,12 @@ _PATHS = frozenset("os.path.join pathlib.Path Path pathlib.PosixPath os.path.exp
 def called(name: str, arguments: list[list[Value]]) -> Value:
     """The value of a call."""
     first = arguments[0][0] if arguments else UNKNOWN
+    if (name in RUNS and _looks_up(first)) or name in ("psutil.process_iter", "psutil.pids", "psutil.net_connections"):
+        return ("found", "")
     if name in _OWN:
         return ("own", "")
     if name == "psutil.Process":
-        return ("own", "") if not arguments or first[0] == "own" else UNKNOWN
+        return ("own", "") if not arguments else first if first[0] in KEPT else UNKNOWN
     if name == "os.getppid":
         return ("parent", "")
     if name in ("__import__", "importlib.import_module", "importlib.__import__"):
@@ -76,6 +79,8 @@ def called(name: str, arguments: list[list[Value]]) -> Value:
         return ("file", as_text(first))
     if name in ("chr", "ord"):
         return _character(name, first)
+    if name in ("map", "filter") and len(arguments) > 1 and arguments[1][0][0] in KEPT:
+        return arguments[1][0]
     if name == "map" and len(arguments) > 1 and first == ("ref", "chr"):
         items = arguments[1][0]
         if items[0] == "list" and isinstance(items[1], list):
@@ -90,6 +95,12 @@ def called(name: str, arguments: list[list[Value]]) -> Value:
     if name in _PATHS:
         return ("text", "/".join(as_text(one[0]).replace(WILD, TAME) for one in arguments))
     return _decoded(name, first, arguments)
+
+
+def _looks_up(value: Value) -> bool:
+    """Whether a command prints pids that may be anybody's."""
+    first = value[1][0] if value[0] == "list" and isinstance(value[1], list) and value[1] else value
+    return first[0] == "text" and str(first[1]).partition(" ")[0] in _LOOKS_UP
 
 
 def _attribute(base: Value, name: Value) -> Value:

@@ -44,7 +44,8 @@ def judge_python(call: Call, code: str) -> None:
         return
     nodes = _nodes(tree)
     call.world.spend(len(nodes) // 8)
-    _Program(call, nodes).judge()
+    argv = call.args if call.name.startswith(("python", "pypy")) else []
+    _Program(call, nodes, argv).judge()
 
 
 def _tree(source: str) -> "Node | None":
@@ -95,10 +96,10 @@ def _judge_text(call: Call, source: str) -> None:
 
 
 class _Program:
-    def __init__(self, call: Call, nodes: "list[Node]") -> None:
+    def __init__(self, call: Call, nodes: "list[Node]", argv: list[str]) -> None:
         self.call = call
         self.nodes = nodes
-        self.values = Values(nodes)
+        self.values = Values(nodes, argv)
         self.imported = {
             str(one[1]).partition(".")[0] for values in self.values.bound.values() for one in values if _is_ref(one)
         }
@@ -171,9 +172,10 @@ class _Program:
         elif name == "fcntl.ioctl":
             if any(value in _PUSHES_INPUT for argument in node.args for value in self.values.of(argument)):
                 deny("terminal.input", "the program types into a terminal", "type only into what you have started")
-        elif name.startswith("sh.") and "sh" in self.imported:
+        elif name.startswith(("sh.", "plumbum.cmd.")) and self.imported & {"sh", "plumbum"}:
             words = [text for argument in node.args for text in self.values.texts(argument)[:1]]
-            self.call.run([name[3:].replace("_", "-"), *words], self.call.shell.copy())
+            program = name.removeprefix("sh.").removeprefix("plumbum.cmd.").removesuffix(".run").removesuffix(".popen")
+            self.call.run([program.replace("_", "-"), *words], self.call.shell.copy())
         elif (
             name.startswith(("ctypes.", "cffi."))
             or name.rpartition(".")[2] in _ENDING_METHODS
@@ -186,7 +188,8 @@ class _Program:
         base = getattr(node.func, "value", None)
         bases = self.values.of(base) if base is not None else [UNKNOWN]
         if name in _ENDING_METHODS and "psutil" in self.imported and not any(one[0] == "own" for one in bases):
-            self.call.world.unresolved("the program ends processes that it has looked up", OWN_JOBS, "kill.foreign")
+            if any(one[0] == "found" for one in bases) or not self.call.world.lenient:
+                self.call.world.unresolved("the program ends processes that it has looked up", OWN_JOBS, "kill.foreign")
         elif name in _SYSTEM_CALLS and "ctypes" in self.imported and any(one[0] != "own" for one in bases):
             self._unresolved("calls the system past python", ends=True)
         elif "libtmux" in self.imported and name in _SESSION_METHODS:

@@ -1,13 +1,15 @@
 """Values of a python program, and what its operators and methods make of them."""
 
-from dogwatch.guard.holes import OWN, PARENT, TAME, WILD, character, known
+from dogwatch.guard.holes import FOUND, OWN, PARENT, TAME, WILD, character, known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Value = tuple[str, "object"]
-"""("text", str), ("number", int), ("ref", dotted name), ("list", list), ("file", path), ("own", "") or UNKNOWN."""
+"""("text", str), ("number", int), ("ref", dotted name), ("list", list), ("file", path), one of KEPT or UNKNOWN."""
+KEPT = ("own", "found")
+"""Whatever is made of these stays what it is: one's own process, or pids that were looked up."""
 
 UNKNOWN: Value = ("unknown", "")
 RISKY = frozenset("os posix subprocess signal ctypes psutil pty sys importlib builtins __builtins__ nt".split())
@@ -24,6 +26,8 @@ def as_text(value: Value) -> str:
         return OWN
     if kind == "parent":
         return PARENT
+    if kind == "found":
+        return FOUND
     return str(content) if kind == "text" else WILD
 
 
@@ -39,7 +43,7 @@ def member(value: Value, name: str) -> Value:
     kind, content = value
     if kind == "ref":
         return _FACTS.get(f"{content}.{name}", ("ref", f"{content}.{name}"))
-    return value if kind == "own" else UNKNOWN
+    return value if kind in KEPT else UNKNOWN
 
 
 def combined(op: str, left: Value, right: Value) -> Value:

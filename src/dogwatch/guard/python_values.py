@@ -4,7 +4,7 @@ Every variable may be whatever is assigned to it anywhere in the program, and a 
 """
 
 from dogwatch.guard.holes import DOGWATCH, TAME, WILD
-from dogwatch.guard.python_texts import RISKY, UNKNOWN, Value, as_text, combined, member, method
+from dogwatch.guard.python_texts import KEPT, RISKY, UNKNOWN, Value, as_text, combined, member, method
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ _HANDING = frozenset("map imap imap_unordered filter submit apply_async Thread P
 class Values:
     """The values of one program."""
 
-    def __init__(self, nodes: "list[Node]") -> None:
+    def __init__(self, nodes: "list[Node]", argv: list[str]) -> None:
+        self.argv = argv
+        """What the program is given: `sys.argv`, where that is known."""
         self.bound: dict[str, list[Node | Value]] = {}
         self.functions: dict[str, Node] = {}
         self.local: dict[str, Value] = {}
@@ -34,6 +36,10 @@ class Values:
         """What was found of each variable; while it is looked for, what was found so far."""
         for node in nodes:
             getattr(self, f"_bind_{type(node).__name__.lower()}", _nothing)(node)
+        # A comprehension's variable is its own: it says nothing of another one of that name.
+        inner = [node for node in nodes if type(node).__name__ == "comprehension"]
+        for node in [node for node in inner if getattr(node.target, "id", "") not in self.bound]:
+            self._add_each(node.target, node.iter)
         for node in nodes:
             if type(node).__name__ == "Call":
                 self._bind_call(node)
@@ -175,6 +181,8 @@ class Values:
         if depth > _DEPTH_MAX or self.steps > 20_000:
             return [UNKNOWN]
         found: list[Value] = getattr(self, f"_of_{type(node).__name__.lower()}", self._of_other)(node, depth + 1)
+        if self.argv and found == [("ref", "sys.argv")]:
+            return [("list", [("text", word) for word in self.argv[:200]])]
         return (
             found[:_ALTERNATIVES_MAX] if len(found) <= _ALTERNATIVES_MAX else [*found[: _ALTERNATIVES_MAX - 1], UNKNOWN]
         )
@@ -243,7 +251,7 @@ class Values:
             if value[0] == "list" and isinstance(value[1], list):
                 found += value[1]
             else:
-                found.append(value if value[0] == "own" else UNKNOWN)
+                found.append(value if value[0] in KEPT else UNKNOWN)
         return found or [UNKNOWN]
 
     def _of_attribute(self, node: "Node", depth: int) -> list[Value]:
@@ -277,7 +285,9 @@ class Values:
             items = content if isinstance(content, list) else [("text", char) for char in str(content)]
             number = key[1] if isinstance(key[1], int) else 0
             return items[number] if -len(items) <= number < len(items) else UNKNOWN
-        return base if kind == "own" else UNKNOWN
+        if kind == "ref" and content == "plumbum.local" and key[0] == "text":
+            return ("ref", f"plumbum.cmd.{key[1]}")
+        return base if kind in KEPT else UNKNOWN
 
     def _sliced(self, base: Value, node: "Node", depth: int) -> Value:
         bounds: list[int | None] = []
@@ -307,12 +317,15 @@ class Values:
 
     def _of_listcomp(self, node: "Node", depth: int) -> list[Value]:
         """A comprehension over values that are known."""
-        if len(node.generators) != 1 or node.generators[0].ifs:
+        if len(node.generators) != 1:
             return [UNKNOWN]
         generator = node.generators[0]
         source = self.of(generator.iter, depth)[0]
+        if generator.ifs or source[0] in KEPT:
+            return [source if source[0] in KEPT else UNKNOWN]
         if source[0] not in ("list", "text") or type(generator.target).__name__ != "Name":
-            return [UNKNOWN]
+            one = self.of(node.elt, depth)[0]
+            return [one if one[0] == "own" else UNKNOWN]
         content = source[1]
         items = content if isinstance(content, list) else [("text", char) for char in str(content)]
         made: list[Value] = []
@@ -358,7 +371,7 @@ class Values:
         for function in self.of(node.func, depth):
             if function[0] == "ref":
                 found.append(called(str(function[1]), arguments))
-            elif function[0] == "own":
+            elif function[0] in KEPT:
                 found.append(function)
         return found or [UNKNOWN]
 

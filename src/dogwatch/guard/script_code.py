@@ -5,13 +5,14 @@ name in the language's table (`languages`) is judged by its arguments. What a ca
 """
 
 from dogwatch.guard.files import FRAGMENT
-from dogwatch.guard.holes import DOGWATCH, TAME, WILD, known, without_holes
+from dogwatch.guard.holes import DOGWATCH, FOUND, OWN, TAME, WILD, known, without_holes
 from dogwatch.guard.languages import (
     CALLED_WITHOUT_BRACKETS,
     CALLS,
     CHANGES_FILES,
     EXECUTING_MODULES,
     GRAMMARS,
+    LOOKS_UP,
     MAKES_CHILD,
     OWN_PIDS,
     SENSITIVE_OBJECTS,
@@ -51,6 +52,12 @@ class _Program:
         """What is known of each variable's text."""
         self.children: set[str] = set()
         """Variables that hold a process of the program's own."""
+        self.unknown = WILD
+        """A pid that cannot be known: FOUND where the program asks for pids that may be anybody's."""
+        if any(kind in ("text", "command") and text.startswith(LOOKS_UP) for kind, text in tokens):
+            self.unknown = FOUND
+        if not any(text == "Kill" or text.startswith("SIG") for _, text in tokens):
+            self.calls.pop("FindProcess", None)  # it only asks whether somebody lives
         if language == "javascript":
             self._members()
         self._bind()
@@ -63,8 +70,8 @@ class _Program:
         for at, (kind, text) in enumerate(self.tokens):
             if kind == "command":
                 self._run(text)
-            elif kind == "name" and text == "$" and self.language == "javascript" and self._at(at + 1)[0] == "text":
-                self._run(self._at(at + 1)[1])
+            elif kind == "name" and text == "$" and self.language == "javascript":
+                self._tagged(at + 1)
             elif kind == "name":
                 self._name(at, text)
             elif (kind, text) == ("sign", ">") and self.language == "awk" and self._at(at + 1)[0] == "text":
@@ -82,6 +89,9 @@ class _Program:
             for kind, text in self.tokens:
                 if kind == "text" and "/" in text:
                     may_write(self.call.world, self.call.path(text.lstrip("<>+ ")), text)
+            if any(kind == "name" and text.lower().lstrip("$@") == "argv" for kind, text in self.tokens):
+                for word in self.call.args:
+                    may_write(self.call.world, self.call.path(word), word)
 
     def _written(self) -> None:
         """A file that the program writes may hold any of its texts."""
@@ -101,13 +111,15 @@ class _Program:
 
     def _matching(self, at: int, opening: str, closing: str) -> int:
         level = 0
+        start = at
         while at < len(self.tokens):
             text = self.tokens[at][1] if self.tokens[at][0] == "sign" else ""
             level += (text == opening) - (text == closing)
             if level == 0:
-                return at
+                break
             at += 1
-        return len(self.tokens)
+        self.call.world.spend((at - start) // 32)
+        return at
 
     def _members(self) -> None:
         """`a["b"]` is `a.b`."""
@@ -201,6 +213,7 @@ class _Program:
         end = self._matching(at, "(", ")") if bracketed else at
         while not bracketed and end < len(self.tokens) and self.tokens[end] not in _ENDS_EXPRESSION:
             end = self._matching(end, "{", "}") + 1 if self.tokens[end] == ("sign", "{") else end + 1
+        self.call.world.spend((end - at) // 32)
         found: list[list[Token]] = [[]]
         level = 0
         for kind, text in self.tokens[at + 1 if bracketed else at : end]:
@@ -235,11 +248,21 @@ class _Program:
         is_key = following[1] == ":" and (self.language != "ruby" or before[1] in ("{", ",", "("))
         if following[0] == "sign" and (is_key or following[1] in ("=", "=>", "->")):
             return
-        arguments = self._arguments(at + 1)
+        if self.language == "lisp":
+            start = at - 1
+            while self._at(start)[1] in (":", "::", "/", "."):
+                start -= 2  # the name of a package
+            if self._at(start)[1] != "(":
+                return
+            arguments = [self.tokens[at + 1 : self._matching(start, "(", ")")]]
+        else:
+            arguments = self._arguments(at + 1)
         if kind == "kill":
             self._kill(at, arguments)
         elif kind == "never":
             self._unresolved(f"`{name}`, which can do anything")
+        elif kind == "strings" and before[1] == "." and self._at(at - 2)[0] == "text":
+            self._strings([[self._at(at - 2)]])  # groovy: `"command".execute()`
         elif arguments:
             if kind == "strings" and name in ("new", "Command"):
                 end = at
@@ -248,6 +271,17 @@ class _Program:
                 arguments = [self.tokens[at:end]]  # its words may be given by calls that follow
             ways = {"eval": self._eval, "open": self._open, "strings": self._strings, "words": self._words}
             ways.get(kind, self._shell)(arguments)
+
+    def _tagged(self, start: int) -> None:
+        """zx: $`command ${value}`. The tokens of the values stand before the text, each behind a `;`."""
+        end = start
+        while self._at(start)[0] == "name" and end < start + _STRINGS_MAX:
+            end += 1
+            if self._at(end)[0] == "text" and self._at(end - 1) == ("sign", ";"):
+                break
+        kind, text = self._at(end)
+        if kind == "text":
+            self._run(text.replace(TAME, OWN) if self._is_own(self.tokens[start : end - 1]) else text)
 
     def _called_by_text(self, at: int, name: str) -> None:
         """PHP calls the function that a variable names."""
@@ -335,7 +369,7 @@ class _Program:
             return
         for target in arguments[1:] if signal_first else arguments[:1]:
             if not self._is_own(target):
-                text = target[0][1] if len(target) == 1 and target[0][0] in ("number", "text") else WILD
+                text = target[0][1] if len(target) == 1 and target[0][0] in ("number", "text") else self.unknown
                 judge_target(self.call, text)
 
     def _is_childs_own(self, at: int, arguments: list[list[Token]]) -> bool:
@@ -349,6 +383,8 @@ class _Program:
         names = [text.lstrip("$@") for kind, text in target if kind == "name"]
         if any(text in OWN_PIDS for _, text in target) or (len(names) == 1 and names[0] in self.children):
             return True
+        if self.language == "compiled":  # `cmd.Process.Pid` of go, `child.id()` of rust
+            return names[-2:] == ["Process", "Pid"] or ("id" in names and bool(self.children & set(names)))
         return (
             len(names) == 2 and names[1] == "pid" and (names[0] in self.children or names[0] in ("process", "Process"))
         )

@@ -27,7 +27,7 @@ _INTERPRETERS = {
 _MODULES_MAX = 24
 _RUN_LATER = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogout",
-    ".envrc", ".xprofile", ".bash_aliases",
+    ".envrc", ".xprofile", ".bash_aliases", "sitecustomize.py", "usercustomize.py",
 )  # fmt: skip
 _RUN_LATER_FOLDERS = (".git/hooks/", ".husky/", ".githooks/", "/etc/cron", "/etc/profile.d/", "/.config/autostart/")
 
@@ -53,6 +53,8 @@ def _run_file(call: Call, content: str, interpreter: str, args: list[str]) -> Te
         state.positional = (tuple(args),)
         state.aliases = {}
         return call.walker.code(content, state, Io(call.io.stdin, call.io.merged))
+    if language == "python" and not interpreter:
+        call = Call(call.walker, call.shell, call.io, ["python", call.argv[0], *args])
     if language:
         judge_program(call, language, content)
     return UNKNOWN
@@ -137,7 +139,8 @@ def written(walker: "Walker", path: str, contents: Texts, shell: Shell) -> None:
         for content in contents:
             if known(content):
                 call = Call(walker, shell, Io(), [path])
-                walker.world.leniently(run_files, call, (content,), "", [])
+                language = "python" if name.endswith(".py") else ""
+                walker.world.leniently(run_files, call, (content,), language, [])
     if name.endswith((".service", ".timer", ".desktop")):
         call = Call(walker, shell, Io(), [path])
         for line in "\n".join(content for content in contents if known(content)).splitlines():

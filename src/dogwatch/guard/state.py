@@ -220,8 +220,9 @@ class World:
 
     def unresolved(self, reason: str, hint: str, rule: str = "unresolved", ends: bool = False) -> None:
         """Something cannot be known: refused, unless a namespace hides all that could be hurt. A program in a file may
-        well run what its text does not tell; it is refused only where it surely ends somebody (`ends`)."""
-        if self.caller.namespace or self.lenient or (self.in_file and rule == "unresolved" and not ends):
+        well run what its text does not tell; it is refused only where it surely ends somebody (`ends`). Another rule
+        says that somebody else is hit for sure."""
+        if self.caller.namespace or (rule == "unresolved" and (self.lenient or (self.in_file and not ends))):
             return
         raise Denied(rule, reason, hint)
 

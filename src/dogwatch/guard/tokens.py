@@ -14,7 +14,7 @@ _WORDS_BEFORE_PATTERN = ("return", "if", "unless", "and", "or", "not", "split", 
 class Grammar:
     """How a language writes comments and strings."""
 
-    __slots__ = ("blocks", "comments", "hashes", "interpolates", "patterns", "perlish", "quotes")
+    __slots__ = ("blocks", "comments", "dashes", "hashes", "interpolates", "patterns", "perlish", "quotes")
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class Grammar:
         patterns: bool = False,
         perlish: bool = False,
         hashes: bool = False,
+        dashes: bool = False,
     ) -> None:
         self.comments = comments
         self.blocks = blocks
@@ -37,6 +38,8 @@ class Grammar:
         """Whether `q(…)`, `qx(…)`, `s/…/…/` and the like exist."""
         self.hashes = hashes
         """Whether `%x(…)`, `%q(…)` exist."""
+        self.dashes = dashes
+        """Whether `-` is a letter of names."""
 
 
 class Tokens:
@@ -193,7 +196,9 @@ class Tokens:
     def _name(self) -> None:
         code, start = self.code, self.at
         end = start + 1
-        while end < len(code) and (code[end].isalnum() or code[end] == "_"):
+        while end < len(code) and (
+            code[end].isalnum() or code[end] == "_" or (code[end] in "-*" and self.grammar.dashes)
+        ):
             end += 1
         name = code[start:end]
         if name == "$" and code[end : end + 1] in ("$", "!", "0", "@"):

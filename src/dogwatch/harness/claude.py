@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -155,10 +156,10 @@ class Claude(ClaudeFacts):
                 continue  # a sub-agent's, or words of the client's own such as "API Error", which cost nothing
             try:
                 usage = json.loads(line)["message"]["usage"]
-                tokens = sum(usage.get(name) or 0 for name in _CONTEXT_TOKENS)
-            except (ValueError, LookupError, TypeError, AttributeError):
+                share = float(sum(usage.get(name) or 0 for name in _CONTEXT_TOKENS) / WINDOW_TOKENS)
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
                 continue
-            return float(tokens / WINDOW_TOKENS)
+            return share if math.isfinite(share) else None
         return None
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:

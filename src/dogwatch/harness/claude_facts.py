@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,19 +80,20 @@ class ClaudeFacts(Neutral):
             told = _told(folder, process, process.pid)
             if told is None and (inner := inner_pid(process.pid)) != process.pid:
                 # The folder is another for each sandbox: in all of them the client has the same pid.
-                told = _told(f"/proc/{process.pid}/root{folder}", process, inner)
+                told = _told(f"/proc/{process.pid}/root{os.path.realpath(folder)}", process, inner)
             if told is not None:
                 return _state(told)
         return "unknown"
 
 
 def _told(folder: str, process: ProcessId, pid: int) -> dict[str, Any] | None:
-    """The state file of this very process."""
+    """The state file of this very process. The agent can put anything there: a pipe is not waited for."""
     try:
-        with open(f"{folder}/{pid}.json", "rb") as file:
-            told = _object(file.read(STATE_BYTES_MAX))
+        fd = os.open(f"{folder}/{pid}.json", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
+    with open(fd, "rb") as file:
+        told = _object(file.read(STATE_BYTES_MAX)) if stat.S_ISREG(os.fstat(fd).st_mode) else {}
     domain = text(told.get("pidDomain"))
     if told.get("pid") != pid or text(told.get("procStart")) != str(process.start_ticks):
         return None

@@ -5,16 +5,29 @@ from __future__ import annotations
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Clock, Store
 
-__all__ = ["open_store"]
+__all__ = ["LOCK_WAIT_S", "open_store"]
 
 POSTGRES = ("postgresql", "postgres")
 
 
-def open_store(url_or_path: str, clock: Clock, *, host: str = "", bells: str = "", maintenance: bool = False) -> Store:
+LOCK_WAIT_S = 30.0
+"""How long a command waits for other writers of a file."""
+
+
+def open_store(
+    url_or_path: str,
+    clock: Clock,
+    *,
+    host: str = "",
+    bells: str = "",
+    maintenance: bool = False,
+    lock_wait_s: float = LOCK_WAIT_S,
+) -> Store:
     """Opens the ledger at a path, at `sqlite:///PATH` or at `postgresql://…`, and creates it where there is none.
 
     `host` and `bells` are for a ledger that several hosts may share; see `PostgresStore`. For `maintenance`, a ledger
-    that was moved elsewhere is opened too, and answers may take their time.
+    that was moved elsewhere is opened too, and answers may take their time. `lock_wait_s` is how long a file's other
+    writers are waited for.
     """
     scheme, separator, rest = url_or_path.partition("://")
     if separator and scheme in POSTGRES:
@@ -35,4 +48,4 @@ def open_store(url_or_path: str, clock: Clock, *, host: str = "", bells: str = "
         )
     if not path:
         raise UsageError("the ledger's path is empty", hint="give a path, or sqlite:///PATH")
-    return SqliteStore(path, clock, maintenance=maintenance)
+    return SqliteStore(path, clock, lock_wait_s=lock_wait_s, maintenance=maintenance)

@@ -90,20 +90,20 @@ def test_a_long_task_with_all_kinds_of_characters_arrives_character_for_characte
     assert spool.count(b"\tUserPromptSubmit\t") == 1
 
 
-def test_a_tool_that_may_not_run_so_long_is_interrupted_and_its_client_is_back_at_the_prompt(lab: Lab) -> None:
-    with model(on("dispatch draft", FOREVER)) as scripted:
+def test_a_tool_that_may_not_run_so_long_is_interrupted_and_its_client_told_to_go_on(lab: Lab) -> None:
+    with model(on("nudge draft", WRITE, REPORT, DONE), on("dispatch draft", FOREVER)) as scripted:
         run = lab.launch(scripted, long_tool_s=1, tool_max_s=3)
         process = lab.process(run)
         event = lab.fleet.wait_event("agent_interrupted", "writer")
         assert event.body["diagnosis"] == "long_tool"
         _, tool = child_named("\n".join(event.body["evidence"]))
         # Esc runs no hook: that the turn is over, only the client's state file and its screen tell.
-        seen = wait_seen(lab.fleet, run, "writer", "silent_turn")
-        assert seen.screen == "idle"
+        ended = lab.fleet.wait_event("turn_ended", "writer")
+        assert (ended.body["diagnosis"], ended.body["how"]) == ("long_tool", "interrupted")
         assert tool not in descendants(process.pid)
-        assert lab.process(run) == process
-        assert lab.composer(run) == ""
-        assert len(asked(scripted)) == 1
+        lab.deliver(run)
+    assert len(lab.fleet.events("agent_interrupted", "writer")) == 1
+    assert [body.body["diagnosis"] for body in lab.fleet.events("agent_nudged", "writer")] == ["silent_turn"]
     assert not lab.fleet.events("agent_restarted")
 
 

@@ -308,3 +308,24 @@ def test_a_client_that_says_it_is_busy_has_started_though_its_hooks_are_silent(
     sight = Sight(process="alive", session="alive", screen=screen, source=source, watched_since=1.0)
     diagnosis = found(sight, None)
     assert (diagnosis.kind, diagnosis.action) == (kind, action)
+
+
+def test_a_client_that_is_gone_from_below_its_launcher_is_dead_whatever_its_screen_still_shows() -> None:
+    def left(quiet_s: float, *children: Child) -> Diagnosis:
+        return found(idle(quiet_s, pid=99, tree=Tree(cores=0.0, children=children)))
+
+    assert left(600).kind == "exited"
+    assert "the client (pid 99) is gone" in left(600).evidence[0]
+    assert left(5).kind != "exited", "the launcher may be starting it anew"
+    assert left(600, Child(99, "claude", 900.0, 0.0)).kind == "silent_turn"
+    assert left(600, Child(98, "claude", 900.0, 0.0)).kind == "silent_turn", "somebody is there, perhaps a new one"
+    assert found(idle(600, pid=99, tree=None)).kind == "silent_turn", "nothing is known of the processes"
+
+
+def test_a_tool_that_was_interrupted_is_not_interrupted_again_at_once() -> None:
+    child = Child(99, "make", 2399.0, 0.0)
+    limits = replace(LIMITS, tool_max_s=60)
+    sight = working(2400, tools=tool(2400), children=(child,))
+    assert found(sight, limits=limits).action == "INTERRUPT"
+    agent = replace(AGENT, interrupts=(NOW.plus(-2),), interrupted="long_tool")
+    assert diagnose(agent, DUTY, sight, limits, NOW).action == ""

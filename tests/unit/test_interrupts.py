@@ -11,7 +11,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, DecisionRecord, RunRecord
-from dogwatch.model.sight import Sight, Subagent, Turn
+from dogwatch.model.sight import Sight, Subagent, ToolCall, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.interrupts import Effect, effect
 from dogwatch.policy.verify import outcome
@@ -29,7 +29,7 @@ def seen(
 
 
 def found(sight: Sight, *pressed_s: float) -> Effect:
-    return effect([NOW.plus(-one) for one in pressed_s], sight, LIMITS, NOW)
+    return effect([NOW.plus(-one) for one in pressed_s], "stop_loop", sight, LIMITS, NOW)
 
 
 def test_the_turn_has_run_dry_when_the_prompt_stands_there_and_the_hooks_are_quiet() -> None:
@@ -37,6 +37,16 @@ def test_the_turn_has_run_dry_when_the_prompt_stands_there_and_the_hooks_are_qui
     assert found(seen(screen="idle", since_s=0.5, heard_s=2), 3) == "waiting", "the prompt has only just come"
     assert found(seen(screen="idle", since_s=2, heard_s=0.5), 3) == "waiting", "a hook was still under way"
     assert found(seen(screen="busy", since_s=2, heard_s=2), 3) == "waiting"
+
+
+def test_a_tool_has_ended_when_the_hooks_say_so_and_run_dry_when_the_prompt_is_there() -> None:
+    tools = {"t1": ToolCall("Bash", "make all", NOW.mono - 600)}
+    pressed = [NOW.plus(-3)]
+    busy = seen(state="working", stops=0, tools=tools, heard_s=600)
+    assert effect(pressed, "long_tool", busy, LIMITS, NOW) == "waiting"
+    dry = seen(state="working", stops=0, tools=tools, heard_s=600, screen="idle", since_s=2)
+    assert effect(pressed, "long_tool", dry, LIMITS, NOW) == "drained"
+    assert effect(pressed, "long_tool", seen(stops=0), LIMITS, NOW) == "ended"
 
 
 def test_a_new_prompt_tells_of_the_end_by_itself() -> None:

@@ -228,3 +228,15 @@ def test_counts_that_the_ledger_does_not_take_hinder_nobody_elses(ledger: Sqlite
     assert kept is not None
     assert kept.sum.denied == {"x": 1}
     assert ledger.read(lambda reader: load(reader, TallyRecord, TallyRecord(run=RUN, agent="bad").key)) is None
+
+
+def test_no_terminal_but_its_own_is_there(agent: HookedAgent) -> None:
+    controller, terminal = os.openpty()
+    try:
+        path = os.ttyname(terminal)
+        assert inside(agent, f"test ! -e {path} && test -w /dev/null && test -d /dev/shm") == (0, "")
+        code = f"import os,pty; a, b = pty.openpty(); os.write(b, b'x'); assert os.read(a, 1) == b'x', {path!r}"
+        assert inside(agent, f'{sys.executable} -c "{code}"') == (0, "")
+    finally:
+        os.close(controller)
+        os.close(terminal)

@@ -35,12 +35,12 @@ def press(helm: Helm, agent: AgentRecord) -> bool:
 def tend_interrupt(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """Looks for the end of a turn that was interrupted, within the time in which a sign of life is waited for."""
     limits = view.limits_of(agent.agent)
-    found = effect(agent.interrupts, sight, limits, helm.now)
+    found = effect(agent.interrupts, agent.interrupted, sight, limits, helm.now)
     if found == "ended":
         helm.record(lambda tx: _ended(tx, agent, ["hooks: the turn has ended"]))
     elif found == "drained":
-        evidence = [*_stops(sight), f"screen: {sight.screen}, hooks: nothing more"]
-        if helm.world.hands.end_turn(agent, sight.turn, STOP_LOOP):
+        evidence = [*_why(agent, sight), f"screen: {sight.screen}, hooks: nothing more"]
+        if helm.world.hands.end_turn(agent, sight.turn, agent.interrupted):
             helm.record(lambda tx: _ended(tx, agent, evidence))
     elif found == "again":
         helm.record(lambda tx: _note_press(tx, agent))
@@ -60,9 +60,13 @@ def _ended(tx: Tx, agent: AgentRecord, evidence: Sequence[str]) -> None:
 
 
 def _give_up(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
-    """A new incarnation. What is written already is taken first, as it would be from one that has died."""
+    """A new incarnation. What is written already is taken first, as it would be from one that has died. A tool that
+    goes on is none: it is reported again."""
+    if agent.interrupted != STOP_LOOP:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
+        return
     seconds = tx.now.since(agent.interrupts[0])
-    evidence = [*_stops(sight), f"hooks: {len(agent.interrupts)} interrupts within {seconds:.0f} s had no effect"]
+    evidence = [*_why(agent, sight), f"hooks: {len(agent.interrupts)} interrupts within {seconds:.0f} s had no effect"]
     alert = f"{agent.agent}#{agent.incarnation}:interrupted"
     task = view.task_of(agent.agent)
     if task is not None and sight.outputs_fresh:
@@ -74,11 +78,13 @@ def _give_up(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     restart(tx, view, agent, STOP_LOOP, evidence)
 
 
-def _stops(sight: Sight) -> list[str]:
+def _why(agent: AgentRecord, sight: Sight) -> list[str]:
+    if agent.interrupted != STOP_LOOP:
+        return [f"hooks: {tool} was interrupted" for tool in sight.turn.tools.values()]
     return [f"hooks: {sight.turn.stops} times in one turn it tried to stop after a hook had held it"]
 
 
 def _tell(tx: Tx, agent: AgentRecord, how: str, evidence: Sequence[str]) -> None:
-    body = {"diagnosis": STOP_LOOP, "how": how, "incarnation": agent.incarnation, "evidence": list(evidence)}
+    body = {"diagnosis": agent.interrupted, "how": how, "incarnation": agent.incarnation, "evidence": list(evidence)}
     op_id = f"turn-ended:{agent.key}:{agent.incarnation}:{agent.interrupts[0].mono:.6f}"
     tx.append("turn_ended", body, op_id, run=agent.run, agent=agent.agent)

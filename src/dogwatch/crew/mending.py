@@ -11,7 +11,7 @@ from dataclasses import replace
 from dogwatch.crew.decisions import ONCE_S, decide
 from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.holds import account_of, held, hold
-from dogwatch.crew.interrupting import STOP_LOOP, press
+from dogwatch.crew.interrupting import press
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.succession import restart
 from dogwatch.crew.tasks import dispatch_text, rescue_task
@@ -192,8 +192,7 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
         decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
         body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
         tx.append("agent_interrupted", body, run=agent.run, agent=agent.agent)
-        if found.kind == STOP_LOOP:
-            change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(tx.now,)))
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(tx.now,), interrupted=found.kind))
         return _settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
 
     helm.record(fn)

@@ -45,7 +45,7 @@ CALLS: dict[str, dict[str, str]] = {
     "lisp": dict.fromkeys(
         "system system* shell-command async-shell-command shell-command-to-string call-process"
         " call-process-shell-command start-process start-process-shell-command make-process process-lines compile"
-        " subprocess process process* run-program open-input-pipe open-pipe open-pipe* sh exec".split(),
+        " subprocess process process* run-program open-input-pipe open-pipe open-pipe* sh exec execute popen".split(),
         "strings",
     )
     | {"kill": "kill", "signal-process": "kill"},

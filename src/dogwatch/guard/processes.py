@@ -233,7 +233,9 @@ def _debugger_command(call: Call, text: str, attached: bool) -> None:
     verb, _, rest = text.partition(" ")
     if verb in ("shell", "!") or text.startswith("!"):
         call.code(rest if verb in ("shell", "!") else text[1:])
-    elif verb in ("kill", "signal", "attach") or (attached and ("kill" in text or "exit" in text or "raise" in text)):
+    elif verb in ("kill", "signal", "attach") or (
+        attached and any(word in text.lower() for word in ("kill", "exit", "raise", "process signal"))
+    ):
         call.world.unresolved(f"`{call.shown}` ends the process that it is attached to", OWN_JOBS, "kill.foreign")
 
 

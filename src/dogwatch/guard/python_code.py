@@ -1,5 +1,6 @@
 """Programs in python, judged by the calls in their syntax tree."""
 
+from dogwatch.guard.files import FRAGMENT
 from dogwatch.guard.holes import OWN, TAME, WILD, known, without_holes
 from dogwatch.guard.paths import inside, may_remove, may_write
 from dogwatch.guard.processes import OWN_JOBS, judge_target
@@ -169,6 +170,10 @@ class _Program:
             self._paths(node, lambda path: may_write(self.call.world, self.call.path(path), path))
         elif name in ("open", "io.open", "codecs.open"):
             self._opens(node)
+        elif name == "json.dump" and len(node.args) > 1:
+            for kind, file in self.values.of(node.args[1]):
+                if kind == "file":
+                    self._writes(str(file), None, False)
         elif name == "fcntl.ioctl":
             if any(value in _PUSHES_INPUT for argument in node.args for value in self.values.of(argument)):
                 deny("terminal.input", "the program types into a terminal", "type only into what you have started")
@@ -206,8 +211,7 @@ class _Program:
         elif name in ("write", "writelines"):
             for kind, file in bases:
                 if kind == "file":
-                    texts = self.values.texts(node.args[0]) if node.args else [WILD]
-                    self.call.walker.write(self.call.path(str(file)), tuple(texts), True, self.call.shell)
+                    self._writes(str(file), node.args[0] if node.args else None, True)
 
     def _path_method(self, node: "Node", name: str, path: str) -> None:
         place = self.call.path(path)
@@ -216,8 +220,15 @@ class _Program:
             return
         may_write(self.call.world, place, path)
         if name.startswith("write"):
-            texts = self.values.texts(node.args[0]) if node.args else [WILD]
-            self.call.walker.write(place, tuple(texts), False, self.call.shell)
+            self._writes(path, node.args[0] if node.args else None, False)
+
+    def _writes(self, path: str, node: "Node | None", appends: bool) -> None:
+        """What is put into a file; where that is not known, data may hold any text of the program."""
+        texts = self.values.texts(node) if node is not None else [WILD]
+        if WILD in texts and path.endswith(".json"):
+            constants = [one.value for one in self.nodes if type(one).__name__ == "Constant"]
+            texts = [FRAGMENT + "\n".join(one for one in constants if isinstance(one, str))]
+        self.call.walker.write(self.call.path(path), tuple(texts), appends, self.call.shell)
 
     def _argument(self, node: "Node", number: int, *names: str) -> "Node | None":
         if len(node.args) > number:

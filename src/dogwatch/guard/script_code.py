@@ -162,6 +162,7 @@ class _Program:
             end = at + 2
             while end < len(self.tokens) and self.tokens[end] not in (*_ENDS_EXPRESSION, ("sign", ",")):
                 end += 1 if self.tokens[end][1] not in ("(", "[") else self._matching_any(end) - end + 1
+            self.call.world.spend((end - at) // 32)
             value = self.tokens[at + 2 : end]
             if any(one[0] == "name" and one[1] in MAKES_CHILD for one in value):
                 self.children.add(text.lstrip("$@"))
@@ -261,8 +262,8 @@ class _Program:
             self._kill(at, arguments)
         elif kind == "never":
             self._unresolved(f"`{name}`, which can do anything")
-        elif kind == "strings" and before[1] == "." and self._at(at - 2)[0] == "text":
-            self._strings([[self._at(at - 2)]])  # groovy: `"command".execute()`
+        elif kind == "strings" and before[1] == "." and (self._at(at - 2)[0] == "text" or self._at(at - 2)[1] == "]"):
+            self._strings([self._list_before(at - 2)])  # groovy: `"command".execute()`
         elif arguments:
             if kind == "strings" and name in ("new", "Command"):
                 end = at
@@ -271,6 +272,13 @@ class _Program:
                 arguments = [self.tokens[at:end]]  # its words may be given by calls that follow
             ways = {"eval": self._eval, "open": self._open, "strings": self._strings, "words": self._words}
             ways.get(kind, self._shell)(arguments)
+
+    def _list_before(self, end: int) -> list[Token]:
+        """The text that ends there, or the list of texts."""
+        start = end
+        while self._at(end)[1] == "]" and self._at(start)[1] != "[" and start > end - _STRINGS_MAX:
+            start -= 1
+        return self.tokens[max(start, 0) : end + 1]
 
     def _tagged(self, start: int) -> None:
         """zx: $`command ${value}`. The tokens of the values stand before the text, each behind a `;`."""

@@ -77,6 +77,8 @@ class AgentRecord:
     health: str = HEALTH.first
     probed: Moment | None = None
     interrupts: tuple[Moment, ...] = ()
+    interrupted: str = ""
+    """What its open turn was interrupted for."""
     stalled: Moment | None = None
     stall_count: int = 0
     replacement_count: int = 0

@@ -20,6 +20,7 @@ from dogwatch.policy.thresholds import retry_s
 WORKING = Diagnosis(kind="working", evidence=("hooks: a turn is open, and its last event is fresh",))
 RESTING = Diagnosis(kind="idle", evidence=("hooks: no turn is open, no task is held",))
 PAUSING = Diagnosis(kind="idle", evidence=("hooks: the turn has only just ended",))
+ALONE_S = 10.0
 
 
 def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Diagnosis | None:
@@ -64,9 +65,16 @@ def diagnose(
         return Diagnosis(kind="unknown", confidence=0.0, evidence=(proof,))
     if sight.turn.state == "none":
         return _starting(case)
-    if sight.screen == "shell" and not has_client(case):
+    if not has_client(case) and (sight.screen == "shell" or _is_alone(case)):
         return _dead(case)
     return _asking(case) or (working(case) if sight.turn.state == "working" else idle(case))
+
+
+def _is_alone(case: Case) -> bool:
+    """Whether nothing runs any more below the agent's own process, which is not the client, and nothing was heard for a
+    while: what a killed client leaves on its screen hides the prompt of the shell that started it."""
+    tree = case.sight.tree
+    return tree is not None and not tree.children and case.age(case.sight.turn.newest) >= ALONE_S
 
 
 def _dead(case: Case) -> Diagnosis:

@@ -16,15 +16,15 @@ AT_THE_PROMPT = ("idle", "error")
 Effect = Literal["waiting", "ended", "drained", "again", "ignored"]
 
 
-def effect(interrupts: Sequence[Moment], sight: Sight, limits: Limits, now: Moment) -> Effect:
-    """What has come of the interrupts of a stop loop.
+def effect(interrupts: Sequence[Moment], kind: str, sight: Sight, limits: Limits, now: Moment) -> Effect:
+    """What has come of the interrupts of a turn; `kind` is what it was interrupted for.
 
     `ended`: the turn is over, and the hooks say so. `drained`: it is over, and nobody says so. `again`: the key may
     have been lost. `ignored`: the turn goes on. A look that says nothing never makes it `ignored`.
     """
     if sight.process != "alive" or not interrupts:
         return "waiting"
-    if not sight.turn.stops:
+    if not (sight.turn.stops if kind == "stop_loop" else sight.turn.tools):
         return "ended"
     first = interrupts[0]
     quiet_s = now.mono - max(sight.turn.own, sight.screen_since, first.mono)

@@ -24,8 +24,9 @@ def press_enter(socket: str, pane: str, process: ProcessId) -> bool:
 
 
 def clear_composer(socket: str, pane: str, process: ProcessId) -> bool:
-    """Takes away the one line that stands in the composer; False where the pane no longer holds the process."""
-    return _if_living(socket, pane, process, f"send-keys -t {pane} C-u")
+    """Takes away the one line that stands in the composer, wherever its cursor is; False where the pane no longer holds
+    the process."""
+    return _if_living(socket, pane, process, f"send-keys -t {pane} C-e C-u")
 
 
 def interrupt(socket: str, pane: str, process: ProcessId) -> bool:

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dogwatch.actions import postbox, sandbox
@@ -94,7 +94,8 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
         end_session(socket, agent.session)
     # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
     end_marked(home, boot, run.run, agent.agent, before=agent.incarnation)
-    launch = launch_of(home, role, agent)
+    marks = {name: value for name, value in agent_environment(home, run, agent).items() if name.startswith("DOGWATCH_")}
+    launch = launch_of(home, role, agent, marks)
     postbox.empty(home.post(run.run, agent.agent))
     start = harness(role.harness).start(launch)
     for path, text in start.files.items():
@@ -112,11 +113,13 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
     return _found(home, socket, boot, agent, adopted=False)
 
 
-def launch_of(home: Home, role: Role, agent: AgentRecord) -> Launch:
-    """What the agent's client is started with."""
+def launch_of(home: Home, role: Role, agent: AgentRecord, marks: Mapping[str, str] = {}) -> Launch:
+    """What the agent's client is started with; `marks` tell its hooks whose they are."""
     folder = home.agent(agent.run, agent.agent)
     conversation = str(uuid.uuid5(_CONVERSATIONS, f"{home.path}\n{agent.run}\n{agent.agent}\n{agent.conversation}"))
-    return Launch(role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation)
+    return Launch(
+        role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation, marks=dict(marks)
+    )
 
 
 def is_sandboxed(role: Role) -> bool:

@@ -176,7 +176,9 @@ class MachineEyes:
             if role is None:
                 continue
             if name not in self._tallies:
-                self._tallies[name] = TallyReader(self.home.spool(view.run.run, name), harness(role.harness))
+                self._tallies[name] = TallyReader(
+                    self.home.spool(view.run.run, name), harness(role.harness), self._redactor
+                )
             found[name], used = self._tallies[name].read(left)
             left -= used
         return found

@@ -76,7 +76,9 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     client = harness(role.harness)
     if message.id in sight.turn.receipts:
         if message.kind == CANARY and not _is_refused(client, message, sight, helm.now):
-            if _is_ours(client, message, sight) and _is_at_the_prompt(sight):
+            if helm.now.mono - sight.turn.receipts[message.id] > view.plan.limits.receipt_s:
+                helm.record(lambda tx: _give_up(tx, view, message, "the canary was refused, and is still there"))
+            elif _is_ours(client, message, sight) and _is_at_the_prompt(sight):
                 helm.world.hands.clear_composer(view.agents[message.to])
             return True
         helm.record(lambda tx: _delivered(tx, message))
@@ -256,13 +258,16 @@ def _holds(task: TaskRecord, message: MessageRecord) -> bool:
 def _retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
     """Once more; a client that never confirms what it was told is of no use and gets a new incarnation."""
     if message.tries + 1 >= TRIES_MAX and message.state == "queued":
-        evidence = [f"hooks: no receipt of {message.id} after {message.tries + 1} tries"]
-        reason = "guard_silent" if message.kind == CANARY else "undelivered"
-        restart(tx, view, view.agents[message.to], reason, evidence)
+        _give_up(tx, view, message, f"no receipt of {message.id} after {message.tries + 1} tries")
         return
     _note_step(tx, message, "", None, message.tries + 1)
     body = {"message": message.id, "kind": message.kind, "tries": message.tries + 1}
     tx.append("message_retried", body, run=message.run, agent=message.to)
+
+
+def _give_up(tx: Tx, view: RunView, message: MessageRecord, why: str) -> None:
+    reason = "guard_silent" if message.kind == CANARY else "undelivered"
+    restart(tx, view, view.agents[message.to], reason, [f"hooks: {why}"])
 
 
 def _age(now: Moment, message: MessageRecord) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.crew.helm import expire
+from dogwatch.crew.helm import expire, put_away
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.tasks import ask_reviewer
 from dogwatch.ledger.api import Tx
@@ -109,7 +109,9 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             holders = tuple(name if holder == agent.agent else holder for holder in task.holders)
             save(tx, replace(task, holders=holders, agent=name if task.agent == agent.agent else task.agent))
     for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
-        if message.to == agent.agent and message.kind == "mail":
+        if message.to == agent.agent and message.state in MESSAGE.ends:
+            put_away(tx, message)
+        elif message.to == agent.agent and message.kind == "mail":
             state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
             save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None))
         elif message.to == agent.agent:
@@ -139,6 +141,9 @@ def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
     """Letters of other agents go on to the new incarnation; the captain's own are written anew for it."""
     for message in load_all(tx, MessageRecord, f"message/{successor.run}/"):
         if message.to != successor.agent or message.incarnation == successor.incarnation:
+            continue
+        if message.state in MESSAGE.ends:
+            put_away(tx, message)
             continue
         if message.kind == "mail":
             state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")

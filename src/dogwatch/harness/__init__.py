@@ -34,6 +34,7 @@ class Launch:
     hook: str
     folder: str
     conversation: str
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,8 +139,9 @@ class Claude(ClaudeFacts):
         if rules:
             # Rules decide only in this mode; without any, the mode is the user's own.
             permissions["defaultMode"] = "default"
-        # A file in the project or the home could switch the hooks off, also of a running client: this goes before them.
-        return {"disableAllHooks": False, "hooks": hooks, "permissions": permissions}
+        # A file in the project or the home could switch the hooks off, also of a running client, or tell them that they
+        # are those of somebody else: this goes before them.
+        return {"disableAllHooks": False, "env": dict(launch.marks), "hooks": hooks, "permissions": permissions}
 
     def has_conversation(self, launch: Launch) -> bool:
         """Whether the client has kept this conversation, so that it can go on with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 
@@ -51,7 +52,8 @@ class Scripted(Neutral):
             try:
                 entry = json.loads(line)
                 usage = entry["message"]["usage"]
-                return float((usage["input_tokens"] + usage["cache_read_input_tokens"]) / entry["window"])
+                share = float((usage["input_tokens"] + usage["cache_read_input_tokens"]) / entry["window"])
+                return share if math.isfinite(share) else None
             except (ValueError, LookupError, TypeError, ArithmeticError):
                 continue
         return None

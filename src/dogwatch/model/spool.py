@@ -11,12 +11,14 @@ The payload is the hook's stdin with line breaks turned to spaces, cut at 65,536
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 VERSION = b"1"
 PAYLOAD_BYTES_MAX = 65536
+NUMBER_MAX = 10**9
 TURN_ENDED = "TurnEnded"
 """The captain's own event: an interrupt has ended a turn, and no hook tells of that."""
 
@@ -56,7 +58,7 @@ def parse(line: bytes) -> SpoolLine | None:
     if len(fields) != 8 or fields[0] != VERSION:
         return None
     try:
-        return SpoolLine(
+        found = SpoolLine(
             wall=float(fields[1]),
             mono=float(fields[2]),
             incarnation=int(fields[3]),
@@ -67,3 +69,6 @@ def parse(line: bytes) -> SpoolLine | None:
         )
     except ValueError:
         return None
+    # Times that are none, and numbers that no ledger takes, are nobody's.
+    is_sound = math.isfinite(found.wall) and math.isfinite(found.mono) and 0 <= found.incarnation < NUMBER_MAX
+    return found if is_sound and 0 <= found.pid < NUMBER_MAX else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,10 @@ class SpoolReader:
     def turn(self) -> Turn:
         """What the hooks have said until now."""
         try:
-            with open(self.path, "rb") as file:
+            # The agent can write it: what it makes of it must not stop whoever reads.
+            with open(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return self._turn
                 if os.fstat(file.fileno()).st_size < self._offset:
                     self._offset, self._turn = 0, Turn()
                 file.seek(self._offset)
@@ -45,7 +49,7 @@ class SpoolReader:
                     if not self._take(data):
                         break
                     file.seek(self._offset)
-        except FileNotFoundError:
+        except OSError:
             pass
         return self._turn
 

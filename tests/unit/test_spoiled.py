@@ -17,6 +17,7 @@ from dogwatch.actions.spawn import SpawnFailedError, spawn
 from dogwatch.crew.books import Books
 from dogwatch.crew.helm import send
 from dogwatch.crew.posting import _note_step
+from dogwatch.crew.succession import restart
 from dogwatch.crew.tallies import AgentTally
 from dogwatch.guard.fast import is_canary
 from dogwatch.harness.claude import Claude
@@ -26,10 +27,12 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan, Role
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight
+from dogwatch.model.spool import parse
 from dogwatch.model.tally import Tally, TallyRecord
 from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.processes import boot_id, identify
+from dogwatch.world.spool import SpoolReader
 from hooking import AGENT, RUN, HookedAgent, hooked_agent
 
 MESSAGE = MessageRecord(
@@ -211,6 +214,36 @@ def test_a_letter_that_was_acknowledged_on_its_way_is_put_away(ledger: SqliteSto
     ledger.run(lambda tx: _note_step(tx, on_its_way, "", None, 1))
     assert ledger.read(lambda reader: load(reader, MessageRecord, letter.key)) is None
     assert ledger.read(lambda reader: load(reader, MessageRecord, f"past-{letter.key}")) is not None
+
+
+def test_an_acknowledged_letter_on_its_way_does_not_stop_the_next_incarnation(ledger: SqliteStore) -> None:
+    agent = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=1, name="n")
+    ledger.run(lambda tx: save(tx, agent))
+    letter = ledger.run(lambda tx: send(tx, agent, "mail", "from-x", "hello", sender="x", key="k"))
+    ledger.run(lambda tx: save(tx, replace(letter, state="acknowledged", step="posted")))
+    run = RunRecord(run=RUN, spec="s", project="/p", output="/p", created=Moment("b", 1.0, 1.0))
+    plan = Plan(name="t", roles=(), phases=(), deliverable=ByteCheck(path="x"), limits=Limits())
+    view = RunView(plan=plan, run=run, agents={AGENT: agent})
+    assert ledger.run(lambda tx: restart(tx, view, agent, "exited", []))
+    assert ledger.read(lambda reader: load(reader, MessageRecord, letter.key)) is None
+
+
+@pytest.mark.parametrize("made", ["folder", "pipe", "nothing"])
+def test_a_spool_that_is_no_file_tells_nothing_and_stops_nobody(tmp_path: Path, made: str) -> None:
+    path = tmp_path / "spool"
+    if made == "folder":
+        path.mkdir()
+    if made == "pipe":
+        os.mkfifo(path)
+    assert SpoolReader(str(path), 1).turn().state == "none"
+
+
+@pytest.mark.parametrize("field", [(1, "inf"), (2, "nan"), (2, "-inf"), (3, "1" * 40), (4, "9" * 30), (3, "-1")])
+def test_a_line_with_numbers_that_are_none_is_not_read(field: tuple[int, str]) -> None:
+    fields = ["1", "5.0", "6.0", "1", "42", "Stop", "2", "{}"]
+    assert parse("\t".join(fields).encode()) is not None
+    fields[field[0]] = field[1]
+    assert parse("\t".join(fields).encode()) is None
 
 
 def test_counts_that_the_ledger_does_not_take_hinder_nobody_elses(ledger: SqliteStore) -> None:

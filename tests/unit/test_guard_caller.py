@@ -239,3 +239,10 @@ def test_an_edit_of_a_file_is_judged_when_it_is_run() -> None:
     assert not allowed("sed -i 's/echo.*/pkill node/' x.sh; sh x.sh", caller)
     assert allowed("sed -i '1i tmux kill-server' x.sh && git add x.sh", caller)
     assert allowed("sed -i 's/h[i]/(ho/' x.sh; sh x.sh", caller)
+
+
+def test_the_client_is_not_ended_in_a_namespace_either() -> None:
+    caller = Caller(namespace=True, ancestors={2, 7})
+    assert judge("kill -9 2", caller).rule == "kill.parent"
+    assert judge("bash -c 'kill 7'", caller).rule == "kill.parent"
+    assert allowed("kill 8", caller)

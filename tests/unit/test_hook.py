@@ -73,7 +73,7 @@ def test_only_what_carries_the_mark_may_be_killed(agent: HookedAgent) -> None:
         assert agent.bash(f"kill -9 {own}").returncode == 0
         for pid in (foreign, predecessor, os.getpid(), os.getppid(), 1):
             assert is_denied_with_words(agent.bash(f"kill {pid}")), pid
-            assert rule(agent) == "kill.foreign"
+            assert rule(agent) == ("kill.parent" if pid in (os.getpid(), os.getppid()) else "kill.foreign")
         assert agent.bash(f"kill {own} {foreign}").returncode == 2
 
 
@@ -87,7 +87,7 @@ def test_what_the_hook_runs_in_is_not_to_be_killed_though_it_carries_the_mark(ag
         check=False,
     )
     assert is_denied_with_words(done)
-    assert rule(agent) == "kill.foreign"
+    assert rule(agent) == "kill.parent"
     assert agent.lines("Denied")[0].payload()["command"] != "kill PID"
 
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dogwatch.actions import postbox, sandbox
 from dogwatch.actions.kill import end_marked, end_session, exact
@@ -89,7 +89,7 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
     if present is not None and present > agent.incarnation:
         raise RefusedError(f"{agent.session} is held by incarnation {present} already, {agent.incarnation} is refused")
     if present == agent.incarnation:
-        return _found(home, socket, boot, agent, adopted=True)
+        return _found(home, socket, boot, agent)
     if present is not None:
         end_session(socket, agent.session)
     # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
@@ -104,13 +104,14 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
     environment = {**given, **start.environment, **role.environment, **agent_environment(home, run, agent)}
     command = start.command
     # A program that is not there says so by itself, and not in the words of a sandbox.
-    if is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]):
+    sandboxed = is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]) is not None
+    if sandboxed:
         command = sandbox.wrapped(home, run.run, agent.agent, command, start.hidden, (run.project, run.output))
     words, secrets = starting(environment, f"{launch.folder}/variables")
     if secrets:
         _write(f"{launch.folder}/variables", secrets)
     _start(socket, run, agent, [*words, *_EXPENDABLE, *command])
-    return _found(home, socket, boot, agent, adopted=False)
+    return replace(_found(home, socket, boot, agent), adopted=False, sandboxed=sandboxed)
 
 
 def launch_of(home: Home, role: Role, agent: AgentRecord, marks: Mapping[str, str] = {}) -> Launch:
@@ -205,7 +206,8 @@ def _start(socket: str, run: RunRecord, agent: AgentRecord, command: Sequence[st
         )
 
 
-def _found(home: Home, socket: str, boot: str, agent: AgentRecord, *, adopted: bool) -> Spawned:
+def _found(home: Home, socket: str, boot: str, agent: AgentRecord) -> Spawned:
+    """The agent that runs in the session, now in the registry too."""
     pane = next((pane for pane in tmux.panes(socket) if pane.session == agent.session), None)
     if pane is None:
         raise SpawnFailedError(
@@ -214,4 +216,4 @@ def _found(home: Home, socket: str, boot: str, agent: AgentRecord, *, adopted: b
     # A process that is dead already has no start time any more; zero matches no process, so it counts as dead.
     process = identify(pane.pid, boot) or ProcessId(boot, pane.pid, 0)
     register(home, agent, process)
-    return Spawned(process, pane.id, identify(pane.server, boot), adopted, sandbox.holds(process.pid))
+    return Spawned(process, pane.id, identify(pane.server, boot), True, sandbox.holds(process.pid))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from dogwatch.actions.spawn import PASSING
 from dogwatch.crew.books import close_tallies
 from dogwatch.crew.checkins import look_after_check_ins
 from dogwatch.crew.helm import Helm
@@ -38,8 +38,6 @@ DECISIONS_MAX = 20
 FAILURES_MAX = 20
 TALLY_ROUNDS_MAX = 200
 """At the end of a run so much of its transcripts is read at most, in rounds of `tallies.BYTES_MAX`."""
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-"""What the machine lacks for a while; nothing that is wrong with the run."""
 
 
 class Captain:
@@ -67,7 +65,7 @@ class Captain:
         except StaleError:
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in _PASSING:
+            if isinstance(error, OSError) and error.errno in PASSING:
                 raise
             return self._count_failure(helm, error)
         self._failures = 0

@@ -141,6 +141,7 @@ def _registered(cwd: str, left_behind: bool = False) -> Caller:
     return Caller(
         namespace=namespace,
         own_pids=own,
+        ancestors={pid for pid, _ in above},
         files=Changed(float(entry.get("time") or 0)),
         home=home,
         # Who works on dogwatch itself must be able to.

@@ -98,6 +98,8 @@ def _known_target(call: Call, text: str, bare: str, group: bool) -> None:
         deny("kill.group", "`kill 0` ends the whole process group, which may hold your client", OWN_JOBS)
     if pid == 1:
         deny("kill.foreign", "process 1 is nobody's own", OWN_JOBS)
+    if pid in call.world.caller.ancestors:
+        deny("kill.parent", f"process {text} is the client that you run in", OWN_JOBS)
     if not call.world.caller.namespace and not call.world.caller.owns(pid):
         deny("kill.foreign", f"process {text} is not one that you have started", OWN_JOBS)
 

@@ -44,13 +44,14 @@ class Verdict:
 class Caller:
     """Who wants to run the command, and what is known of it."""
 
-    __slots__ = ("cwd", "env", "files", "home", "namespace", "own_pids", "protected", "spawned")
+    __slots__ = ("ancestors", "cwd", "env", "files", "home", "namespace", "own_pids", "protected", "spawned")
 
     def __init__(
         self,
         *,
         namespace: bool = False,
         own_pids: "Collection[int] | Callable[[], Collection[int]]" = (),
+        ancestors: "Collection[int]" = (),
         spawned: "Collection[str]" = (),
         files: "Mapping[str, str] | Lookup | None" = None,
         home: str = "",
@@ -61,6 +62,7 @@ class Caller:
         """
         namespace  foreign processes are hidden from it: what cannot be resolved may pass
         own_pids   the living processes with its incarnation's mark; a callable is asked only when a kill is judged
+        ancestors  the client that it runs in, and what that was started by
         spawned    the tmux sessions that the registry says it has started
         files      what was changed since the agent was started, by absolute path; asked with `get` only
         home       DOGWATCH_HOME
@@ -69,6 +71,7 @@ class Caller:
         """
         self.namespace = namespace
         self.own_pids = own_pids
+        self.ancestors = ancestors
         self.spawned = spawned
         self.files = files or {}
         self.home = home

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dogwatch.crew.queues import alerts_queue
 from faults.pipelines import PLAIN, one_task
 from fleet import Fleet
 from helpers import wait_for
@@ -43,11 +44,8 @@ def test_a_run_whose_steps_cannot_be_made_can_still_be_killed(fleet: Fleet) -> N
     stays = {"work_s": 0.3, "rules": [{"on": "dispatch", "do": [{"wait": 600}]}]}
     run = fleet.launch(fleet.spec(one_task(), {"writer": stays}))
     wait_for(lambda: fleet.deeds("writer", "turn_start"), 60, fleet.tail)
-    # Where the spool was there is a folder: whoever looks at the agent fails, and a letter that waits needs a look.
-    spool = Path(fleet.home.spool(run, "writer"))
-    spool.rename(spool.with_suffix(".gone"))
-    spool.mkdir()
-    fleet.as_agent(run, "writer", "mail", "send", "writer", "a letter to myself")
+    # An alert that is none: whoever settles it fails, in every step.
+    fleet.ledger.run(lambda tx: tx.push(alerts_queue(run), {"agent": "writer"}))
     wait_for(lambda: "step_failed" in captain_log(fleet, run), 60, fleet.tail)
     fleet.cli("kill", run)
     view = fleet.view(run)

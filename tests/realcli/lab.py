@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -182,6 +184,9 @@ def told(request: Request) -> str:
 
 
 def descendants(pid: int) -> set[int]:
-    """All processes below that one."""
-    below = {int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()}
+    """All processes below that one; they come and go while one looks."""
+    below: set[int] = set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            below |= {int(word) for word in Path(f"/proc/{pid}/task/{task}/children").read_text().split()}
     return below.union(*(descendants(child) for child in below))

@@ -7,6 +7,7 @@ its end.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from pathlib import Path
@@ -70,7 +71,10 @@ def transcripts(lab: Lab) -> dict[str, str]:
 def state_files(lab: Lab, run: str) -> dict[str, str]:
     """What the writer's client says that it is doing, in the folder that its sandbox has of its own: each file with the
     conversation that it is about."""
-    inside = (f"/proc/{pid}/root" for pid in descendants(process_of(lab.fleet, run, "writer").pid))
-    files = [file for root in inside for file in Path(f"{root}{lab.home}/.claude/sessions").glob("*.json")]
     assert not list((lab.home / ".claude/sessions").glob("*.json"))
-    return {file.name: json.loads(file.read_text())["sessionId"] for file in files}
+    found = {}
+    for pid in descendants(process_of(lab.fleet, run, "writer").pid):
+        with contextlib.suppress(OSError):  # some of its processes come and go
+            for file in Path(f"/proc/{pid}/root{lab.home}/.claude/sessions").glob("*.json"):
+                found[file.name] = json.loads(file.read_text())["sessionId"]
+    return found

@@ -75,6 +75,7 @@ def _watching() -> Figure:
     with tempfile.TemporaryDirectory(prefix="dw") as folder, selectors.DefaultSelector() as selector:
         home = Home(f"{folder}/h")
         os.makedirs(home.run(RUN), mode=0o700)
+        os.makedirs(home.sockets)
         with _agents(WATCHED, boot, home.tmux(RUN)) as (_, agents), closing(open_home_ledger(home, clock)) as ledger:
             ledger.run(lambda tx: _record(tx, agents))
             eyes = MachineEyes(home, boot, selector, "watchdog", RUN)

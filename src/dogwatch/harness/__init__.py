@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol
 
 from dogwatch.errors import UsageError
@@ -108,6 +109,7 @@ class Harness(Protocol):
         """What the client itself says that it is doing, in a file of its own; `processes` are those of the agent."""
 
 
+@cache
 def harness(name: str) -> Harness:
     """The harness of that name."""
     from dogwatch.harness.claude import Claude

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
 
 
 def encode(value: Any) -> Any:
@@ -25,27 +26,29 @@ def encode(value: Any) -> Any:
 
 def decode(kind: type[T], data: Any) -> T:
     """The dataclass `kind` from plain JSON values; absent fields take their defaults."""
-    hints = _hints(cast("Hashable", kind))
-    return kind(**{name: _value(hints[name], data[name]) for name in hints if name in data})
+    readers = _readers(cast("Hashable", kind))
+    return kind(**{name: read(data[name]) if read else data[name] for name, read in readers.items() if name in data})
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _readers(kind: Any) -> dict[str, Reader | None]:
+    """What makes each field's value of plain JSON; None where that is the value already."""
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
 
 
-def _value(hint: Any, data: Any) -> Any:
+def _reader(hint: Any) -> Reader | None:
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        if data is None:
-            return None
-        return _value(next(part for part in arguments if part is not types.NoneType), data)
+        inner = _reader(next(part for part in arguments if part is not types.NoneType))
+        return (lambda data: None if data is None else inner(data)) if inner else None
     if origin is tuple:
-        return tuple(_value(arguments[0], item) for item in data)
+        item = _reader(arguments[0])
+        return (lambda data: tuple([item(one) for one in data])) if item else tuple
     if origin in (dict, Mapping):
-        return {key: _value(arguments[1], item) for key, item in data.items()}
+        value = _reader(arguments[1])
+        return (lambda data: {key: value(one) for key, one in data.items()}) if value else dict
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return decode(hint, data)
-    return data
+        return lambda data: decode(hint, data)
+    return None

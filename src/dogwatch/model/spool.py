@@ -70,5 +70,5 @@ def parse(line: bytes) -> SpoolLine | None:
     except ValueError:
         return None
     # Times that are none, and numbers that no ledger takes, are nobody's.
-    is_sound = math.isfinite(found.wall) and math.isfinite(found.mono) and 0 <= found.incarnation < NUMBER_MAX
-    return found if is_sound and 0 <= found.pid < NUMBER_MAX else None
+    is_sound = math.isfinite(found.wall) and math.isfinite(found.mono) and 0 <= found.incarnation <= NUMBER_MAX
+    return found if is_sound and 0 <= found.pid <= NUMBER_MAX else None

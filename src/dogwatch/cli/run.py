@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 
@@ -60,8 +61,13 @@ def execute(arguments: argparse.Namespace) -> int:
     spec = os.path.abspath(arguments.spec)
     runs: list[str] = []
     try:
-        for _ in range(arguments.runs):
-            runs.append(ledger.run(lambda tx: create_run(tx, plan, project, output, spec)).run)
+        # A Ctrl-C must not come between a run that was made and its name: nobody would end it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            for _ in range(arguments.runs):
+                runs.append(ledger.run(lambda tx: create_run(tx, plan, project, output, spec)).run)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         bring_up(home, ledger)
         if arguments.detach:
             print("\n".join(runs))

@@ -392,15 +392,12 @@ class VirtualHands:
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         raise AssertionError("no agent here has a post box")
 
-    def press_enter(self, agent: AgentRecord) -> bool:
-        self._machine.agents[agent.agent].submit()
-        return True
-
-    def clear_composer(self, agent: AgentRecord) -> bool:
-        raise AssertionError("no agent here is shown a canary")
-
-    def interrupt(self, agent: AgentRecord) -> bool:
-        self._machine.agents[agent.agent].stop()
+    def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
+        one = self._machine.agents[agent.agent]
+        if tuple(keys) == ("Enter",):
+            one.submit()
+        else:
+            one.stop()
         return True
 
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:

@@ -116,13 +116,7 @@ class Hands:
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         raise AssertionError("no agent here has a post box")
 
-    def press_enter(self, agent: AgentRecord) -> bool:
-        return True
-
-    def clear_composer(self, agent: AgentRecord) -> bool:
-        raise AssertionError("no agent here is shown a canary")
-
-    def interrupt(self, agent: AgentRecord) -> bool:
+    def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
         return True
 
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:

@@ -6,30 +6,27 @@ They talk to the scripted model on loopback with a dummy key; nothing of the use
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dogwatch.harness import harness
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = Path(os.environ.get("DOGWATCH_TEST_CLIENTS") or ROOT / ".clients")
+FOLDER = Path(os.environ.get("DOGWATCH_TEST_CLIENTS") or ROOT / ".clients")
 """Where clients are installed; they stay there for the next test run."""
-PACKAGES: Mapping[str, tuple[str, str]] = {"claude": ("@anthropic-ai/claude-code", harness("claude").version)}
-KEY = "sk-ant-scripted-model-no-real-key-0000"
+CLIENTS = ("claude", "codex", "opencode", "gemini")
+"""All that the contract is tested on."""
 
 
 def program(client: str) -> str:
     """The client's program, installed first where it is not there yet."""
-    package, version = PACKAGES[client]
-    folder = CLIENTS / f"{client}-{version}"
+    package, version = harness(client).package, harness(client).version
+    folder = FOLDER / f"{client}-{version}"
     path = folder / "node_modules/.bin" / client
-    CLIENTS.mkdir(exist_ok=True)
-    with open(CLIENTS / f"{client}.lock", "w") as lock:
+    FOLDER.mkdir(exist_ok=True)
+    with open(FOLDER / f"{client}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             npm = shutil.which("npm")
@@ -41,30 +38,13 @@ def program(client: str) -> str:
     return str(path)
 
 
-def claude_home(home: Path, project: Path) -> None:
-    """A home in which the first questions of Claude Code are answered, and the project is trusted."""
+def rehearsal(client: str, home: Path, project: Path, url: str) -> dict[str, str]:
+    """Makes the client's home, with its first questions answered; returns the variables it needs."""
+    found = harness(client).rehearsal(str(home), str(project), url)
     home.mkdir(parents=True, exist_ok=True)
-    answers: dict[str, Any] = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "hasSeenAutoDefaultNudge": True,
-        "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
-        "projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}},
-    }
-    (home / ".claude.json").write_text(json.dumps(answers))
-
-
-def claude_environment(home: Path, url: str) -> dict[str, str]:
-    """The variables under which Claude Code talks to nobody but the scripted model."""
+    for path, text in found.files.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
     scratch = home / "tmp"
     scratch.mkdir(exist_ok=True)
-    return {
-        "HOME": str(home),
-        "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": KEY,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
-        "CLAUDE_CODE_TMPDIR": str(scratch),
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-    }
+    return {**found.environment, "TMPDIR": str(scratch)}

@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dogwatch.harness.claude import Claude
+from dogwatch.harness import harness
 from dogwatch.model.process import ProcessId
 from dogwatch.model.spool import SpoolLine, parse
 from dogwatch.testing.model import Request, ScriptedModel
@@ -19,33 +20,48 @@ from dogwatch.world.processes import life
 from faults.pipelines import one_task
 from fleet import Fleet
 from helpers import wait_for
-from realcli.clients import claude_environment, claude_home, program
+from realcli.clients import program, rehearsal
 
 WRITE = {"shell": 'mkdir -p "$DOGWATCH_OUTPUT" && echo "# Draft" > "$DOGWATCH_OUTPUT/draft.md"'}
 REPORT = {"shell": "dogwatch report done --task draft"}
 DONE = {"text": "The draft is written."}
 FOREVER = {"shell": "python3 -c 'import time; time.sleep(300)'"}
 WAIT = {"text": "I wait for a letter."}
+PERMISSIONS = {"claude": ["Bash"], "codex": ["Bash"], "opencode": ["bash"], "gemini": ["run_shell_command"]}
+"""What lets each client run commands without asking, in its own notation."""
+INSIDE = Path(__file__).with_name("inside.py")
 LIMITS = {"nudge_s": 4, "peek_s": 4, "receipt_s": 20}
 PATIENT = {"nudge_s": 150, "peek_s": 150}
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a client is made to ask before it makes a file: the model's step, what the role has for it, and the keys with
+    which a person says yes."""
+
+    step: Mapping[str, Any]
+    role: Mapping[str, Any]
+    yes: tuple[str, ...]
 
 
 class Lab:
     """A fleet whose writer is a real client. The clerk, where there is one, is a scripted agent with nothing to do."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, client: str) -> None:
         self.fleet = fleet
+        self.client = client
         self.home = fleet.base / "home"
-        claude_home(self.home, fleet.project)
+        self.home.mkdir()
+        self.trusted = fleet.project
+        """The folder that the client is told to trust."""
 
     def role(self, model: ScriptedModel, **changes: Any) -> dict[str, Any]:
-        """The writer's role."""
-        environment = claude_environment(self.home, model.url)
+        """The writer's role, which may run commands without asking."""
         return {
-            "harness": "claude",
-            "command": [program("claude")],
-            "permissions": ["Bash"],
-            "environment": environment,
+            "harness": self.client,
+            "command": [program(self.client)],
+            "permissions": PERMISSIONS[self.client],
+            "environment": rehearsal(self.client, self.home, self.trusted, model.url),
             **changes,
         }
 
@@ -125,9 +141,18 @@ class Lab:
         pane = self.fleet.view(run).agents[agent].pane
         return tuple(tmux.captures(self.fleet.home.tmux(run), [pane]).get(pane, ()))
 
+    def title(self, run: str) -> str:
+        """The title of the writer's pane."""
+        pane = self.fleet.view(run).agents["writer"].pane
+        return next(one.title for one in tmux.panes(self.fleet.home.tmux(run)) if one.id == pane)
+
+    def asking(self, path: Path) -> Asking:
+        """What makes the client ask before it makes the file, while the commands of its work need no question."""
+        return _ASKING[self.client](path)
+
     def composer(self, run: str) -> str | None:
         """What stands in the writer's composer."""
-        return Claude().read(self.screen(run)).composer
+        return harness(self.client).read(self.screen(run)).composer
 
     def keys(self, run: str, *keys: str) -> None:
         """A person presses these keys in the writer's pane, or types them as they are after `-l`."""
@@ -146,6 +171,14 @@ class Lab:
         """The ids of the messages that the writer has got, in order; of that kind."""
         events = self.fleet.events("message_delivered", "writer")
         return [event.body["message"] for event in events if kind in ("", event.body["kind"])]
+
+
+def _claude_asking(path: Path) -> Asking:
+    write = {"name": "Write", "input": {"file_path": str(path), "content": "A mark."}}
+    return Asking({"tool": write}, {}, ("1",))
+
+
+_ASKING: dict[str, Callable[[Path], Asking]] = {"claude": _claude_asking}
 
 
 def model(*rules: dict[str, Any], **scenario: Any) -> ScriptedModel:
@@ -176,6 +209,12 @@ def texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for one in value:
             yield from texts(one)
+
+
+def results(scripted: ScriptedModel) -> list[str]:
+    """What the model was told of its calls, in order."""
+    answers = [request.tool_result for request in asked(scripted)]
+    return [answer for answer in answers if answer]
 
 
 def told(request: Request) -> str:

@@ -12,20 +12,12 @@ import json
 import shlex
 from pathlib import Path
 
-import pytest
-
 from faults.watching import process_of
-from fleet import Fleet
 from helpers import wait_for
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, descendants, model, on, told
 
 QUESTION = "How many chapters are written?"
 ANSWER = "Four of six, says the copy."
-
-
-@pytest.fixture
-def lab(fleet: Fleet) -> Lab:
-    return Lab(fleet)
 
 
 def test_a_check_in_answers_from_the_owners_conversation_and_leaves_the_owner_alone(lab: Lab) -> None:

@@ -9,7 +9,7 @@ from dogwatch.crew.eyes import MachineEyes
 from dogwatch.model.sight import STATE_FILE
 from fleet import Fleet
 from helpers import wait_for
-from realcli.clients import claude_environment
+from realcli.clients import rehearsal
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, directives, model, on
 
 USAGE = {"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 30, "cache_write_tokens": 5}
@@ -38,11 +38,14 @@ def told_state(fleet: Fleet, run: str) -> str:
 
 
 def test_errors_have_types_and_calls_and_tokens_are_counted(fleet: Fleet) -> None:
-    lab = Lab(fleet)
+    lab = Lab(fleet, "claude")
     with model(*RULES, usage=USAGE) as scripted:
         role = {
             "permissions": ["Bash", "Agent", "Task", "deny: Bash(cat:*)"],
-            "environment": {**claude_environment(lab.home, scripted.url), "CLAUDE_CODE_MAX_RETRIES": "1"},
+            "environment": {
+                **rehearsal("claude", lab.home, fleet.project, scripted.url),
+                "CLAUDE_CODE_MAX_RETRIES": "1",
+            },
         }
         run = lab.launch(scripted, role=role, hold_s=1, nudges_max=20)
         wait_for(lambda: told_state(fleet, run) in ("idle", "busy"), 120, "what its own file says")

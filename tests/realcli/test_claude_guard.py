@@ -11,19 +11,11 @@ from typing import Any
 
 import pytest
 
-from dogwatch.testing.model import ScriptedModel
-from fleet import Fleet
 from helpers import wait_for
 from realcli.clients import program
-from realcli.lab import DONE, REPORT, WAIT, WRITE, Lab, asked, directives, model, on, told
+from realcli.lab import DONE, INSIDE, REPORT, WAIT, WRITE, Lab, asked, directives, model, on, results, told
 
-INSIDE = Path(__file__).with_name("inside.py")
 PERMISSIONS = ["Bash", "Write"]
-
-
-@pytest.fixture
-def lab(fleet: Fleet) -> Lab:
-    return Lab(fleet)
 
 
 @pytest.fixture
@@ -43,12 +35,6 @@ def lives(folder: str) -> bool:
     """Whether the user's session is still there."""
     words = ["tmux", "has-session", "-t", "=mine"]
     return subprocess.run(words, env={"TMUX_TMPDIR": folder, "PATH": "/usr/bin:/bin"}, check=False).returncode == 0
-
-
-def results(scripted: ScriptedModel) -> list[str]:
-    """What the model was told of its calls, in order."""
-    answers = [request.tool_result for request in asked(scripted)]
-    return [answer for answer in answers if answer]
 
 
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
@@ -92,25 +78,6 @@ def test_f50_f51_f52_what_would_end_others_is_denied_and_everything_survives(
     assert not lab.fleet.events("crew_lost"), "the captain that it began with has ended the run"
     assert lives(server)
     assert {lab.fleet.view(run).agents[name].process for name in ("clerk", "writer")} == {clerk, writer}
-
-
-def test_f52_in_its_namespace_a_program_that_no_hook_has_read_finds_nobody_to_harm(lab: Lab) -> None:
-    with model(on("dispatch draft", WAIT)) as scripted:
-        run = lab.settled(scripted)
-        captain, socket = lab.captain(run), lab.fleet.home.tmux(run)
-        words = f"python3 {INSIDE} look {captain.pid} {socket} {lab.fleet.project}"
-        lab.mail(run, directives({"shell": words}, WRITE, REPORT, DONE))
-        lab.deliver(run)
-        seen = json.loads(results(scripted)[0])
-    assert seen["kill"] == "ProcessLookupError"
-    assert seen["socket"] == "FileNotFoundError"
-    assert seen["pids"] < 12
-    assert "tmux" not in seen["commands"]
-    written = {seen[name] for name in ("home", "program", "registry", "settings")}
-    assert written == {"OSError"}, "the file system is read-only"
-    assert {seen[name] for name in ("project", "person", "network")} == {"done"}
-    assert (lab.fleet.project / "mine").exists()
-    assert (lab.home / "mine").exists()
 
 
 def test_f50_f52_without_a_namespace_the_wrappers_refuse_what_no_hook_has_read(lab: Lab) -> None:

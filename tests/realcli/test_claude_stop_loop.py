@@ -12,19 +12,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dogwatch.model.spool import TURN_ENDED, SpoolLine, parse
 from faults.watching import decisions
-from fleet import Fleet
 from realcli.lab import DONE, REPORT, WRITE, Lab, model, on
 
 HOLD = "echo 'You may not stop yet.' >&2; exit 2"
-
-
-@pytest.fixture
-def lab(fleet: Fleet) -> Lab:
-    return Lab(fleet)
 
 
 def hold_every_stop(lab: Lab, **variables: str) -> None:

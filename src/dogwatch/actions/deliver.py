@@ -6,6 +6,8 @@ a shell that a dead client has left behind. Whether it arrived, only the client'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dogwatch.model.process import ProcessId
 from dogwatch.world import tmux
 
@@ -18,20 +20,9 @@ def paste(socket: str, pane: str, process: ProcessId, message_id: str, text: str
     return _if_living(socket, pane, process, f"paste-buffer -p -d -b {message_id} -t {pane}")
 
 
-def press_enter(socket: str, pane: str, process: ProcessId) -> bool:
-    """Submits what stands in the composer; False where the pane no longer holds the process."""
-    return _if_living(socket, pane, process, f"send-keys -t {pane} Enter")
-
-
-def clear_composer(socket: str, pane: str, process: ProcessId) -> bool:
-    """Takes away the one line that stands in the composer, wherever its cursor is; False where the pane no longer holds
-    the process."""
-    return _if_living(socket, pane, process, f"send-keys -t {pane} C-e C-u")
-
-
-def interrupt(socket: str, pane: str, process: ProcessId) -> bool:
-    """Ends the turn that is open; False where the pane no longer holds the process."""
-    return _if_living(socket, pane, process, f"send-keys -t {pane} Escape")
+def press(socket: str, pane: str, process: ProcessId, keys: Sequence[str]) -> bool:
+    """Presses keys, by tmux's names; False where the pane no longer holds the process."""
+    return _if_living(socket, pane, process, f"send-keys -t {pane} {' '.join(keys)}")
 
 
 def _if_living(socket: str, pane: str, process: ProcessId, command: str) -> bool:

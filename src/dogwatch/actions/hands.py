@@ -49,17 +49,9 @@ class MachineHands:
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         return postbox.take_back(self.home.post(agent.run, agent.agent), message)
 
-    def press_enter(self, agent: AgentRecord) -> bool:
+    def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
-        return deliver.press_enter(self.home.tmux(agent.run), agent.pane, agent.process)
-
-    def clear_composer(self, agent: AgentRecord) -> bool:
-        assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
-        return deliver.clear_composer(self.home.tmux(agent.run), agent.pane, agent.process)
-
-    def interrupt(self, agent: AgentRecord) -> bool:
-        assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
-        return deliver.interrupt(self.home.tmux(agent.run), agent.pane, agent.process)
+        return deliver.press(self.home.tmux(agent.run), agent.pane, agent.process, keys)
 
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:
         return end_turn(self.home, agent, turn, ended)

@@ -14,6 +14,7 @@ from dogwatch.crew.decisions import decide
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.succession import restart
 from dogwatch.crew.tasks import rescue_task
+from dogwatch.harness import harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model.records import AgentRecord
@@ -25,10 +26,12 @@ from dogwatch.world.probe import ProbeFailedError
 STOP_LOOP = "stop_loop"
 
 
-def press(helm: Helm, agent: AgentRecord) -> bool:
-    """Sends the key, after its intent was recorded; False where it did not arrive, which is found out later."""
+def press(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
+    """Sends its client's keys, after the intent was recorded; False where they did not arrive, which is found out
+    later."""
+    role = view.role_of(agent.agent)
     with contextlib.suppress(ProbeFailedError):
-        return helm.world.hands.interrupt(agent)
+        return role is not None and helm.world.hands.press(agent, harness(role.harness).interrupt_keys)
     return False
 
 
@@ -44,7 +47,7 @@ def tend_interrupt(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) 
             helm.record(lambda tx: _ended(tx, agent, evidence))
     elif found == "again":
         helm.record(lambda tx: _note_press(tx, agent))
-        press(helm, agent)
+        press(helm, view, agent)
     elif found == "ignored":
         helm.record(lambda tx: _give_up(tx, view, agent, sight))
 

@@ -196,7 +196,7 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
         return _settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
 
     helm.record(fn)
-    return press(helm, agent)
+    return press(helm, view, agent)
 
 
 def _withdraw(tx: Tx, run: str, item: Item, why: str) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from dogwatch.crew.helm import Helm, expire, put_away, send, text_of, typed_text
+from dogwatch.crew.readings import note_refresh
 from dogwatch.crew.succession import restart
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
@@ -27,6 +28,7 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Case, has_client
 
+ENTER = ("Enter",)
 ENTER_AGAIN_S = 2.0
 TRIES_MAX = 3
 AT_THE_PROMPT = ("idle", "error")
@@ -79,7 +81,7 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
             if helm.now.mono - sight.turn.receipts[message.id] > view.plan.limits.receipt_s:
                 helm.record(lambda tx: _give_up(tx, view, message, "the canary was refused, and is still there"))
             elif _is_ours(client, message, sight) and _is_at_the_prompt(sight):
-                helm.world.hands.clear_composer(view.agents[message.to])
+                helm.world.hands.press(view.agents[message.to], client.clear_keys)
             return True
         helm.record(lambda tx: _delivered(tx, message))
         return True
@@ -185,7 +187,9 @@ def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:
     """Whether the composer holds what was pasted: its header, or the client's abbreviation of a long paste."""
     if not client.hooks:
         return message.step == "pasted"
-    return sight.composer is not None and (message.id in sight.composer or sight.composer.startswith("[Pasted text"))
+    if sight.composer is None:
+        return False
+    return message.id in sight.composer or (bool(client.pasted) and sight.composer.startswith(client.pasted))
 
 
 def _paste(helm: Helm, view: RunView, message: MessageRecord, client: Harness) -> bool:
@@ -213,7 +217,7 @@ def _box(helm: Helm, agent: AgentRecord, message: MessageRecord) -> bool:
 
 def _press_enter(helm: Helm, view: RunView, message: MessageRecord, client: Harness) -> bool:
     _step(helm, message, "entering")
-    if helm.world.hands.press_enter(view.agents[message.to]):
+    if helm.world.hands.press(view.agents[message.to], ENTER):
         if client.hooks:
             _step(helm, message, "entered")
         else:
@@ -238,8 +242,10 @@ def _delivered(tx: Tx, message: MessageRecord) -> None:
         return replace(m, state=state, delivered=tx.now, step="")
 
     record = change(tx, MessageRecord, message.key, deliver)
-    if record.state in MESSAGE.ends or message.kind == CANARY:
+    if record.state in MESSAGE.ends or message.kind in (CANARY, "refresh"):
         put_away(tx, record)
+    if message.kind == "refresh":
+        note_refresh(tx, message)
     if message.kind == CANARY:
         key = f"agent/{message.run}/{message.to}"
         change(tx, AgentRecord, key, lambda a: replace(a, guarded=message.incarnation))

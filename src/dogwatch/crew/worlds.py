@@ -11,6 +11,7 @@ from dogwatch.model.plan import ByteCheck, Gate, Notify, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
+from dogwatch.model.versions import Version
 from dogwatch.model.view import RunView
 
 
@@ -41,6 +42,12 @@ class Eyes(CrewEyes, Protocol):
 
     def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
         """What is counted of the agents: errors, denials, model calls."""
+
+    def version(self, path: str) -> Version | None:
+        """What a file of instructions is now; None where it cannot be read."""
+
+    def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
+        """When the client of the agent's incarnation last read the file, on the monotonic clock; 0 for never."""
 
     def memory_left(self) -> float | None:
         """The share of the machine's memory that is left; None where no sensor says."""
@@ -95,9 +102,7 @@ class Hands(CrewHands, Protocol):
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         """Whether no hook has taken the message, and none will any more."""
 
-    def press_enter(self, agent: AgentRecord) -> bool: ...
-    def clear_composer(self, agent: AgentRecord) -> bool: ...
-    def interrupt(self, agent: AgentRecord) -> bool: ...
+    def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool: ...
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool: ...
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId: ...
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None: ...

@@ -49,6 +49,14 @@ class Start:
     hidden: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What makes a client talk to nobody but a scripted model: variables, and the files of a home of its own."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
 class Harness(Protocol):
     """The adapter for one agent CLI."""
 
@@ -61,8 +69,24 @@ class Harness(Protocol):
         """The client's version that this was tested with; empty where there is none."""
 
     @property
+    def package(self) -> str:
+        """The client's package on npm; empty where it is none of npm's."""
+
+    @property
     def enter_delay_s(self) -> float:
         """The pause that the client needs between a paste and Enter."""
+
+    @property
+    def pasted(self) -> str:
+        """How the client's abbreviation of a long paste begins; empty where it never abbreviates."""
+
+    @property
+    def clear_keys(self) -> tuple[str, ...]:
+        """The keys, by tmux's names, that take away the one line in the composer, wherever its cursor is."""
+
+    @property
+    def interrupt_keys(self) -> tuple[str, ...]:
+        """The keys that end the turn that is open."""
 
     @property
     def hooks(self) -> bool:
@@ -84,6 +108,10 @@ class Harness(Protocol):
 
     def start(self, launch: Launch) -> Start:
         """How an agent is started."""
+
+    def rehearsal(self, home: str, project: str, url: str) -> Rehearsal:
+        """How the client is made to talk to the scripted model at `url` alone, with a dummy key. All files lie below
+        `home`, a new folder that is its HOME; in it the first questions are answered and the project is trusted."""
 
     def check_in(self, launch: Launch, question: str) -> Start | None:
         """How a second client is started that has the agent's conversation so far, may only read, prints its answer to

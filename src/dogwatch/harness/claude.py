@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 import json
 import math
+import os
 import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from dogwatch.harness import Launch, Screen, Start, State
+from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.claude_facts import ClaudeFacts, config_folder
 from dogwatch.model.brief import check_in
 from dogwatch.model.plan import Role
@@ -20,6 +21,8 @@ OWN_COMMANDS = ("Bash(dogwatch:*)",)
 """What every agent may run unasked: its way to the captain."""
 READING = "Read,Grep,Glob"
 """The tools of a check-in. What else it was told of in the conversation, the client refuses."""
+DUMMY_KEY = "sk-ant-scripted-model-no-real-key-0000"
+"""What is sent to the scripted model; the client asks once for each key whether it may be used."""
 _CONTEXT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 # A rule may carry the session's name near its end.
 _RULE = re.compile(r"─{8,}(?: .* ─+)?$")
@@ -69,7 +72,9 @@ class Claude(ClaudeFacts):
     name = "claude"
     version = "2.1.325"
     programs = ("claude", "@anthropic-ai/claude-code")
+    package = "@anthropic-ai/claude-code"
     enter_delay_s = 0.3
+    pasted = "[Pasted text"
     hooks = True
     guards = True
     sandbox = "auto"
@@ -105,6 +110,26 @@ class Claude(ClaudeFacts):
             files={settings: json.dumps(self.settings(launch), indent=1)},
             hidden=self._hidden(role),
         )
+
+    def rehearsal(self, home: str, project: str, url: str) -> Rehearsal:
+        """A home in which the client has nothing to ask, and the variables that keep it from calling anybody else."""
+        answers = {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "hasSeenAutoDefaultNudge": True,
+            "customApiKeyResponses": {"approved": [DUMMY_KEY[-20:]], "rejected": []},
+            "projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}},
+        }
+        environment = {
+            "HOME": home,
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": DUMMY_KEY,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+        }
+        return Rehearsal(environment=environment, files={f"{home}/.claude.json": json.dumps(answers)})
 
     def check_in(self, launch: Launch, question: str) -> Start | None:
         """The client without a terminal, with a copy of the conversation that is kept nowhere, and with the role's own

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dogwatch.harness import Launch, Start, State
+from dogwatch.harness import Launch, Rehearsal, Start, State
 from dogwatch.model.plan import Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal
@@ -27,6 +27,11 @@ _WORDS: tuple[tuple[ErrorType, re.Pattern[str]], ...] = (
 class Neutral:
     """The part of a harness that tells of errors, model calls and the client's own files."""
 
+    package = ""
+    pasted = ""
+    clear_keys: tuple[str, ...] = ("C-e", "C-u")
+    interrupt_keys: tuple[str, ...] = ("Escape",)
+
     def failure(self, event: str, payload: Mapping[str, Any]) -> Failure | None:
         """The error that a hook event tells of; None where it tells of none."""
         if event not in FAILURE_EVENTS:
@@ -39,6 +44,10 @@ class Neutral:
             return Failure("tool_interrupted" if payload.get("is_interrupt") else "tool_failed", tool, short(error))
         said = text(payload.get("last_assistant_message"))
         return Failure(error_type(error) or error_type(said) or "api_error", "", short(said or error))
+
+    def rehearsal(self, home: str, project: str, url: str) -> Rehearsal:
+        """It talks to no model."""
+        return Rehearsal()
 
     def check_in(self, launch: Launch, question: str) -> Start | None:
         """There is no conversation."""

@@ -30,6 +30,7 @@ class Scripted(Neutral):
     name = "scripted"
     version = ""
     enter_delay_s = 0.2
+    pasted = "[Pasted text"
     hooks = True
     guards = False
     sandbox = "off"

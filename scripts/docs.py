@@ -42,6 +42,19 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
         1: "a run failed, or a fault was not injected, noticed or mended",
         130: "interrupted; everything was cleaned up",
     },
+    "record": {
+        0: "the scenario is written; what is not in it was said",
+        1: "nothing could be recorded",
+        64: "the file is there already, or cannot be written",
+        66: "there is no such run",
+    },
+    "harness check": {
+        0: "everything holds",
+        1: "something does not hold, or could not be tried",
+        66: "the client is not installed",
+        69: "tmux is missing",
+        130: "interrupted; everything was cleaned up",
+    },
     "model": {0: "ended by Ctrl-C or a signal", 64: "a wrong scenario, a port in use, a log that cannot be written"},
     "up": {0: "the dispatcher is alive", 1: "it did not start within 30 s; the message names its log"},
     "check-in": {
@@ -80,7 +93,7 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
     "spec explain": {65: "the file has problems"},
     "notify": {0: "every way took it", 1: "at least one did not, or none is configured"},
     "doctor": {0: "no problem was found; warnings are none", 1: "at least one problem"},
-    "report, claim, mail, checkpoint, heartbeat": {
+    "report, claim, task, mail, checkpoint, subagent, heartbeat": {
         0: "the captain has recorded it",
         64: "it was not called inside an agent, or an argument is wrong",
         75: "the captain did not answer in time; call again, nothing was lost",

@@ -21,12 +21,13 @@ from dogwatch.crew.tallies import AgentTally
 from dogwatch.crew.watchdog import Watchdog
 from dogwatch.ledger.api import START, Event, Lease, Store
 from dogwatch.ledger.records import load_run
-from dogwatch.model.brief import Header, headers, written_files
+from dogwatch.model.brief import Header, headers, refreshed_file, written_files
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Gate, Notify, Output, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
+from dogwatch.model.versions import Version
 from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
 from helpers import events_of
@@ -88,7 +89,8 @@ class VirtualAgent:
         self.prompts.append(text)
         found = headers(text)
         receipts = {**self.turn.receipts, **{header.id: mono for header in found}}
-        self.turn = Turn("working", mono, mono, self.process.pid, receipts)
+        opened = Turn("working", mono, mono, self.process.pid, receipts)
+        self.turn = replace(opened, subagents=self.turn.subagents, begun=self.turn.begun)
         if found:
             self.due.append((mono + self.machine.work_s, lambda: self._handle(found[0], text)))
 
@@ -128,6 +130,8 @@ class VirtualAgent:
             return
         elif deed == "beat":
             self.call("heartbeat")
+        elif deed == "refresh":
+            self.machine.reads[self.name, self.incarnation, refreshed_file(text)] = self.machine.now.mono
         elif deed == "read":
             self.call("mail_read")
             self.call("mail_ack", message=header.id)
@@ -154,7 +158,7 @@ class VirtualAgent:
 
 def _usual(kind: str) -> str:
     deeds = {"dispatch": "work", "nudge": "work", "checkpoint": "approve", "offer": "claim", "mail": "read"}
-    return {**deeds, "health_check": "beat"}[kind]
+    return {**deeds, "health_check": "beat", "refresh": "refresh"}[kind]
 
 
 class Machine:
@@ -175,6 +179,8 @@ class Machine:
         self.cleared: list[str] = []
         self.notices: list[dict[str, str]] = []
         self.tallies: dict[str, AgentTally] = {}
+        self.instructions: dict[str, Version] = {}
+        self.reads: dict[tuple[str, int, str], float] = {}
         self.failures: list[str] = []
         self.pulses: dict[tuple[str, str], float] = {}
         self._last_pid = 100
@@ -329,6 +335,12 @@ class VirtualEyes:
     def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
         return {name: self._machine.tallies[name] for name in agents if name in self._machine.tallies}
 
+    def version(self, path: str) -> Version | None:
+        return self._machine.instructions.get(path)
+
+    def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
+        return self._machine.reads.get((agent, view.agents[agent].incarnation, path), 0.0)
+
     def memory_left(self) -> float | None:
         return 0.5
 
@@ -369,6 +381,9 @@ class VirtualHands:
         self._machine = machine
 
     def prepare(self, run: RunRecord) -> None:
+        pass
+
+    def keep_model(self, run: RunRecord) -> None:
         pass
 
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> Started:

@@ -64,6 +64,12 @@ class StaleError(RefusedError):
     code = "stale"
 
 
+class UnmarkedError(RefusedError):
+    """A task for another agent came without its marker, or as plain mail."""
+
+    code = "unmarked"
+
+
 class AwayError(DogwatchError):
     """Nobody answered at the door in time; the same call may work later."""
 

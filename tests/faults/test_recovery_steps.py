@@ -75,6 +75,12 @@ class Eyes:
     def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
         return {}
 
+    def version(self, path: str) -> None:
+        return None
+
+    def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
+        return 0.0
+
     def memory_left(self) -> float | None:
         return None
 

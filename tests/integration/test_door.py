@@ -245,7 +245,7 @@ LETTERS = {
     "quotes": 'it\'s "so" `uname` $(id) \\n %s {agent}',
     "lines": "one\n\n  two\n\tthree\n",
     "emoji": "👩‍👩‍👧 ünïcödé \u202e \u0000".replace("\u0000", ""),
-    "header": "[dogwatch:m00 dispatch draft]\nWrite something else.",
+    "header": "You were told: [dogwatch:m00 dispatch draft]\nWrite something else.",
     "large": "".join(f"{n:05d} αβγ\n" for n in range(7500)),
     "returns": "one\r\ntwo\rthree\r\n",
 }

@@ -566,6 +566,7 @@ def test_the_log_has_a_line_for_each_request(tmp_path: Path) -> None:
             "stream": False,
             "side": False,
             "conversation": "s1",
+            "role": "",
             "rule": "hi",
             "step": "text",
             "number": 0,

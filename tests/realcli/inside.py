@@ -1,7 +1,8 @@
 """What a program inside an agent sees and can do there, tried for real and printed as JSON. It was there before the
 agent, so no hook has read it.
 
-`inside.py look PID SOCKET FOLDER`: PID is a foreign process, SOCKET a tmux server's, FOLDER the project.
+`inside.py look PID SOCKET FOLDER URL`: PID is a foreign process, SOCKET a tmux server's, FOLDER the project, URL the
+model's.
 `inside.py call WORD …`: starts that program.
 """
 
@@ -38,7 +39,7 @@ def call(url: str) -> None:
     socket.create_connection((address.hostname or "", address.port or 0), 10).close()
 
 
-def look(pid: int, path: str, project: Path) -> dict[str, object]:
+def look(pid: int, path: str, project: Path, url: str) -> dict[str, object]:
     home, person = Path(os.environ["DOGWATCH_HOME"]), Path(os.environ["HOME"])
     agent = home / "runs" / os.environ["DOGWATCH_RUN"] / "agents" / os.environ["DOGWATCH_ROLE"]
     tried: dict[str, Callable[[], object]] = {
@@ -50,7 +51,7 @@ def look(pid: int, path: str, project: Path) -> dict[str, object]:
         "settings": lambda: (agent / "settings.json").write_bytes(TOUCHED),
         "project": lambda: (project / "mine").write_bytes(TOUCHED),
         "person": lambda: (person / "mine").write_bytes(TOUCHED),
-        "network": lambda: call(os.environ["ANTHROPIC_BASE_URL"]),
+        "network": lambda: call(url),
     }
     seen = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
     commands = " ".join(Path(f"/proc/{one}/comm").read_text().strip() for one in seen if one != os.getpid())
@@ -64,4 +65,4 @@ def start(words: list[str]) -> dict[str, object]:
 
 if __name__ == "__main__":
     verb, *rest = sys.argv[1:]
-    print(json.dumps(start(rest) if verb == "call" else look(int(rest[0]), rest[1], Path(rest[2]))))
+    print(json.dumps(start(rest) if verb == "call" else look(int(rest[0]), rest[1], Path(rest[2]), rest[3])))

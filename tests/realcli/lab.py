@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,17 @@ REPORT = {"shell": "dogwatch report done --task draft"}
 DONE = {"text": "The draft is written."}
 FOREVER = {"shell": "python3 -c 'import time; time.sleep(300)'"}
 WAIT = {"text": "I wait for a letter."}
-PERMISSIONS = {"claude": ["Bash"], "codex": ["Bash"], "opencode": ["bash"], "gemini": ["run_shell_command"]}
+PERMISSIONS = {
+    "claude": ["Bash"],
+    "codex": ["danger-full-access", "never"],
+    "opencode": ["bash"],
+    "gemini": ["run_shell_command"],
+}
 """What lets each client run commands without asking, in its own notation."""
+CONVERSATION = ("system", "messages", "instructions", "input", "systemInstruction", "contents")
+"""Where a request has what was said, in each of the protocols."""
+READERS = {"claude": ("Read", "file_path"), "opencode": ("read", "filePath"), "gemini": ("read_file", "file_path")}
+"""Each client's own tool for reading, and what it calls the path; Codex has only its shell."""
 INSIDE = Path(__file__).with_name("inside.py")
 LIMITS = {"nudge_s": 4, "peek_s": 4, "receipt_s": 20}
 PATIENT = {"nudge_s": 150, "peek_s": 150}
@@ -36,12 +45,13 @@ PATIENT = {"nudge_s": 150, "peek_s": 150}
 
 @dataclass(frozen=True)
 class Asking:
-    """How a client is made to ask before it makes a file: the model's step, what the role has for it, and the keys with
-    which a person says yes."""
+    """How a client is made to ask before it makes a file: the model's step, what the role has for it, the keys with
+    which a person says yes, and files of the user's in the client's home."""
 
     step: Mapping[str, Any]
     role: Mapping[str, Any]
     yes: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class Lab:
@@ -146,9 +156,18 @@ class Lab:
         pane = self.fleet.view(run).agents["writer"].pane
         return next(one.title for one in tmux.panes(self.fleet.home.tmux(run)) if one.id == pane)
 
+    def reading(self, path: Path) -> dict[str, Any]:
+        """The step with which the client reads the file, by its own tool where it has one."""
+        name, key = READERS.get(self.client, ("", ""))
+        return {"tool": {"name": name, "input": {key: str(path)}}} if name else {"shell": f"cat {path}"}
+
     def asking(self, path: Path) -> Asking:
         """What makes the client ask before it makes the file, while the commands of its work need no question."""
-        return _ASKING[self.client](path)
+        found = _ASKING[self.client](path)
+        for name, text in found.files.items():
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text(text)
+        return found
 
     def composer(self, run: str) -> str | None:
         """What stands in the writer's composer."""
@@ -178,7 +197,28 @@ def _claude_asking(path: Path) -> Asking:
     return Asking({"tool": write}, {}, ("1",))
 
 
-_ASKING: dict[str, Callable[[Path], Asking]] = {"claude": _claude_asking}
+def _opencode_asking(path: Path) -> Asking:
+    write = {"name": "write", "input": {"filePath": str(path), "content": "A mark."}}
+    return Asking({"tool": write}, {}, ("Enter",))
+
+
+def _codex_asking(path: Path) -> Asking:
+    rules = 'prefix_rule(pattern=["touch"], decision="prompt")\n'
+    role = {"permissions": ["danger-full-access", "on-request"]}
+    return Asking({"shell": f"touch {path}"}, role, ("y",), {".codex/rules/default.rules": rules})
+
+
+def _gemini_asking(path: Path) -> Asking:
+    write = {"name": "write_file", "input": {"file_path": str(path), "content": "A mark."}}
+    return Asking({"tool": write}, {}, ("1",))
+
+
+_ASKING: dict[str, Callable[[Path], Asking]] = {
+    "claude": _claude_asking,
+    "codex": _codex_asking,
+    "opencode": _opencode_asking,
+    "gemini": _gemini_asking,
+}
 
 
 def model(*rules: dict[str, Any], **scenario: Any) -> ScriptedModel:
@@ -219,7 +259,17 @@ def results(scripted: ScriptedModel) -> list[str]:
 
 def told(request: Request) -> str:
     """All that the model was told in the conversation so far, without the tools' descriptions."""
-    return "\n".join(texts([request.body.get("system"), request.body["messages"]]))
+    return "\n".join(texts([request.body.get(key) for key in CONVERSATION]))
+
+
+def command_lines(pid: int) -> list[str]:
+    """What all processes below that one run."""
+    found = []
+    for child in descendants(pid):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace").split("\0")
+            found.append(" ".join(words))
+    return found
 
 
 def descendants(pid: int) -> set[int]:

@@ -63,6 +63,8 @@ def test_errors_have_types_and_calls_and_tokens_are_counted(fleet: Fleet) -> Non
     assert (usage["calls"], usage["subagents"]["calls"]) == (calls, 2)
     assert (usage["input_tokens"], usage["output_tokens"]) == (100 * calls, 7 * calls)
     assert (usage["cache_read_tokens"], usage["cache_creation_tokens"]) == (30 * calls, 5 * calls)
+    (lives,) = writer["subagents"].values()
+    assert (lives["started"], lives["ended"], lives["lost"]) == (1, 1, 0), "its own word of what runs agrees"
     own, whole = fleet.events("usage_recorded")[-2:]
     assert (own.agent, own.body["calls"]) == ("writer", calls)
     assert (whole.agent, whole.body["calls"]) == ("", calls)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dogwatch.harness import harness
-from faults.watching import child_named, decisions, process_of, wait_seen, watch
+from faults.watching import decisions, process_of, wait_seen, watch
 from helpers import wait_for
 from realcli.lab import (
     DONE,
@@ -20,7 +21,7 @@ from realcli.lab import (
     WRITE,
     Lab,
     asked,
-    descendants,
+    command_lines,
     directives,
     model,
     on,
@@ -63,14 +64,12 @@ def test_when_it_is_killed_the_next_incarnation_goes_on_with_its_conversation(la
         on("dispatch draft", WRITE, REPORT, DONE),
     ) as scripted:
         run = lab.launch(scripted, long_tool_s=2)
-        wait_seen(lab.fleet, run, "writer", "long_tool")
+        wait_seen(lab.fleet, run, "writer", "long_tool", 150)
         lab.fleet.kill(process_of(lab.fleet, run, "writer"), signal.SIGKILL)
         lab.deliver(run)
-        first, last = [request for request in scripted.requests if not request.side][:1], scripted.requests[-1]
-        assert {request.conversation for request in scripted.requests if request.conversation} == {
-            first[0].conversation
-        }
-        assert last.messages > first[0].messages, "what was said before the death is still there"
+        first, *others = asked(scripted)
+        assert {request.conversation for request in others} == {first.conversation}
+        assert others[-1].messages > first.messages, "what was said before the death is still there"
     assert [event.body["reason"] for event in lab.fleet.events("agent_restarted", "writer")] == ["exited"]
 
 
@@ -91,13 +90,14 @@ def test_a_tool_that_may_not_run_so_long_is_interrupted_and_its_client_told_to_g
     with model(on("nudge draft", WRITE, REPORT, DONE), on("dispatch draft", FOREVER)) as scripted:
         run = lab.launch(scripted, long_tool_s=1, tool_max_s=3)
         process = lab.process(run)
-        event = lab.fleet.wait_event("agent_interrupted", "writer")
+        event = lab.fleet.wait_event("agent_interrupted", "writer", 200)
         assert event.body["diagnosis"] == "long_tool"
-        _, tool = child_named("\n".join(event.body["evidence"]))
-        # Esc runs no hook: that the turn is over, only the client's state file and its screen tell.
+        # Esc may run no hook: that the turn is over, only the client's state file and its screen tell then.
         ended = lab.fleet.wait_event("turn_ended", "writer")
         assert (ended.body["diagnosis"], ended.body["how"]) == ("long_tool", "interrupted")
-        assert tool not in descendants(process.pid)
+        # Codex keeps a command that was interrupted as a terminal in the background, for all that anybody presses.
+        if client != "codex":
+            wait_for(lambda: "time.sleep(300)" not in "\n".join(command_lines(process.pid)), 60, lab.fleet.tail)
         lab.deliver(run)
     assert len(lab.fleet.events("agent_interrupted", "writer")) == 1
     assert [body.body["diagnosis"] for body in lab.fleet.events("agent_nudged", "writer")] == ["silent_turn"]
@@ -108,10 +108,11 @@ def test_f52_in_its_namespace_a_program_that_no_hook_has_read_finds_nobody_to_ha
     with model(on("dispatch draft", WAIT)) as scripted:
         run = lab.settled(scripted)
         captain, socket = lab.captain(run), lab.fleet.home.tmux(run)
-        words = f"python3 {INSIDE} look {captain.pid} {socket} {lab.fleet.project}"
+        words = f"python3 {INSIDE} look {captain.pid} {socket} {lab.fleet.project} {scripted.url}"
         lab.mail(run, directives({"shell": words}, WRITE, REPORT, DONE))
         lab.deliver(run)
-        seen = json.loads(results(scripted)[0])
+        # Some clients put words of their own around what a command prints.
+        seen = json.loads(results(scripted)[0][results(scripted)[0].index("{") :])
     assert seen["kill"] == "ProcessLookupError"
     assert seen["socket"] == "FileNotFoundError"
     assert seen["pids"] < 12
@@ -181,7 +182,7 @@ def test_f08_a_permission_dialog_calls_a_person_once_and_gets_no_key(lab: Lab, c
     asks = lab.asking(mark)
     with model(on("dispatch draft", asks.step, WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, clerk=True, dialog_s=1, nudge_s=1, peek_s=1, role=asks.role)
-        seen = wait_seen(lab.fleet, run, "writer", "awaiting_permission", 90)
+        seen = wait_seen(lab.fleet, run, "writer", "awaiting_permission", 150)
         assert seen.waits_for == "a person"
         called = lab.fleet.wait_event("person_called", "writer")
         assert "mark" in called.body["evidence"][0]
@@ -218,15 +219,42 @@ def test_a_sub_agent_is_seen_from_its_start_to_its_end(lab: Lab, client: str) ->
 
 def test_its_model_calls_tokens_and_context_are_counted(lab: Lab, client: str) -> None:
     usage = {"input_tokens": 50_000, "output_tokens": 7}
-    with model(on("dispatch draft", WAIT), usage=usage) as scripted:
+
+    def counted(run: str) -> dict[str, Any]:
+        agents = json.loads(lab.fleet.cli("status", run, "--json").stdout)["runs"][0]["agents"]
+        used: dict[str, Any] = next(agent["usage"] for agent in agents if agent["agent"] == "writer")
+        return used
+
+    # It is counted at rest: some clients tell of a call only when its tools are done, and the last one ends the run.
+    with model(on("dispatch draft", {"shell": "true"}, WAIT), usage=usage) as scripted:
         run = lab.settled(scripted)
         context = wait_for(lambda: watch(lab.fleet, run).agents["writer"].context, 60, lab.fleet.tail)
+        calls = len(asked(scripted))
+        wait_for(lambda: counted(run)["calls"] >= calls, 60, lab.fleet.tail)
+        used = counted(run)
         lab.mail(run, directives(WRITE, REPORT, DONE))
         lab.deliver(run)
-        calls = len(asked(scripted))
     assert context is not None
     assert 0.01 < context < 1
-    agents = json.loads(lab.fleet.cli("status", run, "--json").stdout)["runs"][0]["agents"]
-    [writer] = [agent for agent in agents if agent["agent"] == "writer"]
-    assert writer["usage"]["calls"] == calls
-    assert (writer["usage"]["input_tokens"], writer["usage"]["output_tokens"]) == (50_000 * calls, 7 * calls)
+    assert used["calls"] == calls == 2
+    assert (used["input_tokens"], used["output_tokens"]) == (50_000 * calls, 7 * calls)
+    assert counted(run)["calls"] > calls
+
+
+def test_f57_new_instructions_are_told_at_the_prompt_and_its_own_reading_is_the_proof(lab: Lab, client: str) -> None:
+    path = lab.fleet.project / "writer.md"
+    path.write_text("---\nversion: 1\n---\nWrite well.\n")
+    send = {"shell": "dogwatch mail send clerk 'I have begun.'"}
+    with model(
+        on("VERSION_REFRESH_REQUIRED", send, lab.reading(path), WRITE, REPORT, DONE), on("dispatch draft", WAIT)
+    ) as scripted:
+        run = lab.settled(scripted, instructions="writer.md")
+        path.write_text("---\nversion: 2\n---\nWrite better.\n")
+        lab.deliver(run)
+    assert [event.body["to"] for event in lab.fleet.events("instructions_changed")] == ["2"]
+    [held], [read] = lab.fleet.events("message_held", "writer"), lab.fleet.events("instructions_read", "writer")
+    assert (read.body["version"], read.body["late"]) == ("2", False)
+    kinds = [(event.kind, event.body.get("message")) for event in lab.fleet.events()]
+    order = [("message_held", held), ("instructions_read", read), ("message_sent", held)]
+    at = [kinds.index((kind, event.body["message"])) for kind, event in order]
+    assert at == sorted(at)

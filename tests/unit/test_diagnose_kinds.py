@@ -204,12 +204,8 @@ def test_idle_with_nothing_to_do_is_healthy_for_ever(duty: Duty | None, quiet_s:
     assert (result.kind, result.action) == ("idle", "")
 
 
-@pytest.mark.parametrize(
-    "sight",
-    [idle(100, failure="overloaded"), idle(500, subagents={"a1": Subagent("researcher", ago(1900))})],
-    ids=["provider", "sub-agent"],
-)
-def test_who_waits_for_others_is_never_restarted_for_it_a_person_is_called_instead(sight: Sight) -> None:
+def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called_instead() -> None:
+    sight = idle(100, failure="overloaded")
     task = TaskRecord(
         run="r-1",
         task="draft",

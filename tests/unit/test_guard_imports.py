@@ -65,7 +65,7 @@ def test_the_quick_filter_imports_nothing() -> None:
     assert [line for line in source.splitlines() if line.startswith(("import ", "from "))] == []
 
 
-AROUND_THE_ENGINE = {"hook.py", "fast.py", "full.py", "post.py", "wrapper.py"}
+AROUND_THE_ENGINE = {"hook.py", "fast.py", "gemini.py", "full.py", "post.py", "wrapper.py"}
 """They ask the engine, and look at the machine for it."""
 
 

@@ -66,11 +66,13 @@ EXPECTED: list[tuple[str, str, str, str | None]] = [
     ("codex/busy-bash", "⠹ codex", "busy", ""),
     ("codex/busy-hang", "⠇ codex", "busy", ""),
     ("codex/busy-stall", "⠋ codex", "busy", ""),
+    ("codex/canary-refused", "ws", "idle", ""),
     ("codex/exited-sigkill", "⠹ codex", "shell", None),
     ("codex/exited-to-shell", "", "shell", None),
     ("codex/firstrun-1", "", "dialog", None),
     ("codex/firstrun-2-hook-review", "", "dialog", None),
     ("codex/idle", CODEX, "idle", ""),
+    ("codex/model-news", "", "dialog", None),
     ("codex/permission-prompt", "[ ! ] Action Required | codex", "permission", None),
     ("codex/second-pane", "", "idle", ""),
     ("codex/stop-block", CODEX, "idle", ""),
@@ -80,6 +82,7 @@ EXPECTED: list[tuple[str, str, str, str | None]] = [
     ("gemini/after-answer", READY, "idle", ""),
     ("gemini/after-compact", READY, "idle", ""),
     ("gemini/after-interrupt", READY, "idle", ""),
+    ("gemini/api-error-final", READY, "error", ""),
     ("gemini/api-retry", WORKING, "busy", ""),  # retries of Gemini do not show on the screen
     ("gemini/api-retry-2", WORKING, "busy", ""),
     ("gemini/api-retry-72s", WORKING, "busy", ""),
@@ -87,7 +90,11 @@ EXPECTED: list[tuple[str, str, str, str | None]] = [
     ("gemini/busy-hang", WORKING, "busy", ""),
     ("gemini/exited-sigkill", READY, "shell", None),
     ("gemini/exited-to-shell", "", "shell", None),
+    ("gemini/firstrun-trust", READY, "dialog", None),
     ("gemini/idle", READY, "idle", ""),
+    ("gemini/permission-edit", "", "permission", None),
+    ("gemini/permission-shell", "", "permission", None),
+    ("gemini/permission-subagent", "", "permission", None),
     ("opencode/after-answer", OPENCODE, "idle", ""),
     ("opencode/after-approve", OPENCODE, "idle", ""),
     ("opencode/after-compact", OPENCODE, "idle", ""),
@@ -100,6 +107,8 @@ EXPECTED: list[tuple[str, str, str, str | None]] = [
     ("opencode/exited-to-shell", "", "shell", None),
     ("opencode/idle", "OpenCode", "idle", ""),
     ("opencode/permission-prompt", OPENCODE, "permission", None),
+    ("opencode/wide-permission-edit", OPENCODE, "permission", None),
+    ("opencode/wide-refused", OPENCODE, "idle", ""),
 ]
 
 
@@ -130,6 +139,7 @@ def test_every_capture_is_in_the_table() -> None:
         ("codex/permission-prompt", "Bash touch /srv/lab/tmp/zz"),
         ("codex/firstrun-1", "Hooks need review"),
         ("opencode/permission-prompt", "Bash touch zz"),
+        ("opencode/wide-permission-edit", "Edit mark"),
     ],
 )
 def test_a_dialog_tells_what_it_asks(name: str, expected: str) -> None:

@@ -134,6 +134,38 @@ def test_nothing_is_written_into_dogwatchs_home(agent: HookedAgent) -> None:
     assert is_denied_with_words(agent.hook("PreToolUse", call("Write", {"content": "x"}, agent.project)))
 
 
+def test_a_patch_is_judged_by_the_files_that_it_names(agent: HookedAgent) -> None:
+    def patch(*files: str) -> str:
+        return "\n".join(["*** Begin Patch", *files, "+*** Add File: only/words", "*** End Patch"])
+
+    home = agent.home.path
+    for files in (
+        [f"*** Add File: {home}/x"],
+        ["*** Update File: x.md", "*** Move to: ../home/x"],
+        ["*** Add File: x.md", f"*** Delete File: {home}/runs/{RUN}/registry.jsonl"],
+    ):
+        done = agent.hook("PreToolUse", call("apply_patch", {"command": patch(*files)}, agent.project))
+        assert is_denied_with_words(done), files
+        assert rule(agent) == "path.dogwatch"
+        assert is_denied_with_words(agent.bash(f"apply_patch <<'EOF'\n{patch(*files)}\nEOF")), files
+    inside = f"cd {home} && apply_patch <<'EOF'\n{patch('*** Add File: x')}\nEOF"
+    assert is_denied_with_words(agent.bash(inside))
+    assert is_denied_with_words(agent.hook("PreToolUse", call("apply_patch", {"command": "x"}, agent.project)))
+    fine = patch("*** Update File: a/b.md", "*** Move to: a/c.md")
+    done = agent.hook("PreToolUse", call("apply_patch", {"command": fine}, agent.project))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_settings_of_all_clients_are_left_alone(agent: HookedAgent) -> None:
+    for path in ("~/.codex/config.toml", ".codex/hooks.json", ".gemini/settings.json", "~/.claude/settings.json"):
+        assert is_denied_with_words(agent.hook("PreToolUse", call("Write", {"file_path": path}, agent.project))), path
+        assert rule(agent) == "path.settings", path
+        assert is_denied_with_words(agent.bash(f"echo x >> {path}")), path
+    assert is_denied_with_words(agent.bash("rm -rf ~/.codex"))
+    assert agent.bash("cat ~/.codex/config.toml").returncode == 0
+    assert agent.bash("echo x > .codex/notes.md").returncode == 0
+
+
 def test_elsewhere_files_may_be_written(agent: HookedAgent) -> None:
     for path in ("x.md", f"{agent.project}/deep/x.py", "../home-made/x", f"{agent.home.path}.txt", "/tmp/x"):
         done = agent.hook("PreToolUse", call("Write", {"file_path": path, "content": KILLS}, agent.project))

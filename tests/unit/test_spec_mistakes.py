@@ -90,7 +90,7 @@ MISTAKES = [
     ("  judge:", "  Judge: {harness: command, command: [cat]}\n  judge:",
      "12:3", "'Judge' must be a lower-case letter, then at most 31", ""),
     ("  judge: {harness: command,", "  judge: {harness: comand,",
-     "12:20", "'harness' must be 'scripted', 'command' or 'claude', not the text", "did you mean 'command'?"),
+     "12:20", "'harness' must be 'scripted', 'command', 'claude', 'codex', ", "did you mean 'command'?"),
     ("  judge: {harness: command,", "  judge: {",
      "12:10", "'harness' is missing", "How the agent is driven: `claude`"),
     ("judge: {harness: command, command: [cat]}", "judge: {harness: command}",

@@ -74,5 +74,5 @@ def test_the_reference_has_a_row_for_every_key() -> None:
             assert field.description
             assert field.description in page
     assert "| `count` | whole number, at least 1, at most 64 | `1` |" in page
-    assert "| `harness` | `scripted` or `command` or `claude` | **required** |" in page
+    assert "| `harness` | `scripted` or `command` or `claude` or `codex` or " in page
     assert "`captain`, `watchdog`, `dispatcher`, `operator` are reserved" in page

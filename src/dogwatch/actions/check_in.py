@@ -47,7 +47,7 @@ def start(
     role, begin = start_of(home, plan, agent, question)
     mark = f"check-in:{item}"
     end_marked(home, boot, run.run, mark)
-    given = agent_variables(os.environ, harness(role.harness), role)
+    given = agent_variables(os.environ, harness(role.harness), role, rehearsal=run.stage is not None)
     told = {name: value for name, value in agent_environment(home, run, agent).items() if name not in _OWN}
     environment = {**given, **begin.environment, **role.environment, **told}
     environment |= {"DOGWATCH_ROLE": mark, "DOGWATCH_INCARNATION": str(attempt)}

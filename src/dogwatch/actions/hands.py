@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
-from dogwatch.actions import check_in, deliver, gate, kill, notify, postbox
+from dogwatch.actions import check_in, deliver, gate, kill, notify, postbox, stage
 from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_programs
 from dogwatch.actions.turn_end import end_turn
 from dogwatch.model.plan import Gate, Notify, Plan
@@ -32,6 +32,9 @@ class MachineHands:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         os.makedirs(run.output, exist_ok=True)
         write_programs(self.home)
+
+    def keep_model(self, run: RunRecord) -> None:
+        stage.keep_model(self.home, self.boot, run)
 
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
         return spawn(self.home, self.boot, run, plan, agent)

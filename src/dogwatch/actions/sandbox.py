@@ -53,9 +53,12 @@ def wrapped(
     command: tuple[str, ...],
     hidden: tuple[str, ...] = (),
     work: tuple[str, ...] = (),
+    kept: tuple[str, ...] = (),
+    fixed: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """The command inside the sandbox. What is bound must exist before. Without an agent there is neither spool nor
-    post box. `work` is where the agent writes: it may lie in DOGWATCH_HOME, or hold dogwatch's own code."""
+    post box. `work` is where the agent writes: it may lie in DOGWATCH_HOME, or hold dogwatch's own code. In the folders
+    `kept`, in DOGWATCH_HOME, its client may write, but for the files that are `fixed`."""
     arguments = ["bwrap", *_NAMESPACE, *_devices(), "--die-with-parent", "--ro-bind", home.path, home.path]
     if not any(_is_in(CODE, folder) for folder in work):
         arguments += ["--ro-bind", CODE, CODE]
@@ -74,6 +77,12 @@ def wrapped(
             os.chmod(spool, 0o600)  # an earlier incarnation may have locked us out
         os.close(os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
         arguments += ["--bind", spool, spool, "--bind", post, post]
+    for folder in kept:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        arguments += ["--bind", folder, folder]
+    for path in fixed:
+        if any(_is_in(path, folder) for folder in kept):
+            arguments += ["--ro-bind", path, path]
     # A server that is started later would be seen through a folder that does not exist yet.
     places = dict.fromkeys(("/tmp", os.environ.get("TMUX_TMPDIR") or "/tmp"))  # noqa: S108
     for folder in (home.sockets, *(f"{place}/tmux-{os.getuid()}" for place in places), *hidden):

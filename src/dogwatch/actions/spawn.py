@@ -7,6 +7,7 @@ there already with this incarnation's mark is then adopted, so that no agent is 
 from __future__ import annotations
 
 import compileall
+import contextlib
 import errno
 import os
 import shutil
@@ -100,13 +101,18 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
     start = harness(role.harness).start(launch)
     for path, text in start.files.items():
         _write(path, text)
-    given = agent_variables(os.environ, harness(role.harness), role)
+    for path, target in start.links.items():
+        _link(path, target)
+    given = agent_variables(os.environ, harness(role.harness), role, rehearsal=run.stage is not None)
     environment = {**given, **start.environment, **role.environment, **agent_environment(home, run, agent)}
     command = start.command
     # A program that is not there says so by itself, and not in the words of a sandbox.
     sandboxed = is_sandboxed(role) and shutil.which(command[0], path=environment["PATH"]) is not None
     if sandboxed:
-        command = sandbox.wrapped(home, run.run, agent.agent, command, start.hidden, (run.project, run.output))
+        work = (run.project, run.output)
+        command = sandbox.wrapped(
+            home, run.run, agent.agent, command, start.hidden, work, start.kept, tuple(start.files)
+        )
     words, secrets = starting(environment, f"{launch.folder}/variables")
     if secrets:
         _write(f"{launch.folder}/variables", secrets)
@@ -119,7 +125,14 @@ def launch_of(home: Home, role: Role, agent: AgentRecord, marks: Mapping[str, st
     folder = home.agent(agent.run, agent.agent)
     conversation = str(uuid.uuid5(_CONVERSATIONS, f"{home.path}\n{agent.run}\n{agent.agent}\n{agent.conversation}"))
     return Launch(
-        role=role, python=sys.executable, hook=HOOK, folder=folder, conversation=conversation, marks=dict(marks)
+        role=role,
+        python=sys.executable,
+        hook=HOOK,
+        folder=folder,
+        conversation=conversation,
+        marks=dict(marks),
+        spool=home.spool(agent.run, agent.agent),
+        sandboxed=is_sandboxed(role),
     )
 
 
@@ -183,6 +196,15 @@ def _write(path: str, text: str, mode: int = 0o600) -> None:
         file.write(text)
         os.fchmod(file.fileno(), mode)
     os.replace(temporary, path)
+
+
+def _link(path: str, target: str) -> None:
+    """A link to the target; whatever the client has put there in its place stays."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    if os.path.islink(path) and os.readlink(path) != target:
+        os.unlink(path)
+    with contextlib.suppress(FileExistsError):
+        os.symlink(target, path)
 
 
 def _start(socket: str, run: RunRecord, agent: AgentRecord, command: Sequence[str]) -> None:

@@ -28,7 +28,8 @@ def detail(run: Run, events: Sequence[Event], now: Moment, colour: bool, width: 
 
 def _title(run: Run, colour: bool) -> str:
     state = paint(run["state"], COLOURS.get(run["state"], ""), colour=colour)
-    return f"{paint(run['run'], 'bold', colour=colour)}  {state}"
+    rehearsal = "  (a rehearsal)" if run["rehearsal"] else ""
+    return f"{paint(run['run'], 'bold', colour=colour)}  {state}{rehearsal}"
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
@@ -39,6 +40,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     if progress["milestones_total"]:
         reached = f": {', '.join(progress['milestones'])}" if progress["milestones"] else ""
         yield "milestones", f"{len(progress['milestones'])} of {progress['milestones_total']}{reached}"
+    if run["refresh"]:
+        yield "refresh", f"{run['refresh']['done']}/{run['refresh']['agents']} have the newest instructions"
     if run["held"]:
         yield "held", run["held"]
     ended = f", ended {duration(run['ended_age_s'])} ago" if run["over"] else ""
@@ -56,6 +59,14 @@ def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
         [_usage(agent) for agent in run["agents"] if _has_counts(agent)],
     )
     yield (
+        ("INSTRUCTIONS", "VERSION", "NEWEST", "STATE", "FOR", "MAIL", "LAPSED"),
+        [_reading(agent) for agent in run["agents"] if agent["instructions"]],
+    )
+    yield (
+        ("SUB-AGENT", "OF", "STARTED", "ENDED", "LOST", "OVERDUE", "TIME"),
+        [_subagent(agent, kind) for agent in run["agents"] for kind in agent["subagents"]],
+    )
+    yield (
         ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
         [
             (
@@ -65,7 +76,10 @@ def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
                 task["agent"] or "-",
                 f"{task['attempt']}/{task['attempts_max']}",
                 duration(task["age_s"]),
-                ("rescued " if task["rescued"] else "") + task["note"] or "-",
+                (f"from {task['sender']} " if task["sender"] else "")
+                + ("rescued " if task["rescued"] else "")
+                + task["note"]
+                or "-",
             )
             for task in run["tasks"]
         ],
@@ -129,6 +143,20 @@ def _usage(agent: dict[str, Any]) -> Row:
         ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in agent["errors"].items()) or "-",
         f"{denied['critical'] + denied['warning']}{critical}" if denied["rules"] else "-",
     )
+
+
+def _subagent(agent: dict[str, Any], kind: str) -> Row:
+    counts = agent["subagents"][kind]
+    still_open = sum(one["type"] == kind for one in agent["overdue"])
+    numbers = (str(counts[name]) for name in ("started", "ended", "lost"))
+    overdue = f"{counts['overdue']}{f' ({still_open} open)' if still_open else ''}"
+    return (kind, agent["agent"], *numbers, overdue, duration(counts["seconds"]))
+
+
+def _reading(agent: dict[str, Any]) -> Row:
+    one = agent["instructions"]
+    facts = (agent["agent"], one["version"], one["newest"], one["state"], duration(one["age_s"]))
+    return (*facts, "held" if one["held"] else "-", str(one["lapses"]))
 
 
 def _share(used: float | None) -> str:

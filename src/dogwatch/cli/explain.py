@@ -21,8 +21,16 @@ from dogwatch.ledger.api import Event, Reader
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import OPEN_DECISION, AgentRecord, AgentWatch, DecisionRecord, WatchRecord
+from dogwatch.model.records import (
+    OPEN_DECISION,
+    AgentRecord,
+    AgentWatch,
+    DecisionRecord,
+    OverdueSubagent,
+    WatchRecord,
+)
 from dogwatch.model.tally import Tally, TallyRecord, total, usage
+from dogwatch.model.versions import ReadingRecord
 from dogwatch.policy.alerts import words
 from dogwatch.world.clock import SystemClock
 
@@ -62,7 +70,15 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-Story = tuple[AgentRecord, AgentWatch | None, Sequence[DecisionRecord], Tally, Sequence[Event]]
+Story = tuple[
+    AgentRecord,
+    AgentWatch | None,
+    Sequence[DecisionRecord],
+    Tally,
+    Sequence[Event],
+    ReadingRecord | None,
+    Sequence[OverdueSubagent],
+]
 
 
 def _agents(reader: Reader, run: str, agent: str) -> list[AgentRecord]:
@@ -78,13 +94,15 @@ def _story(reader: Reader, agent: AgentRecord, last: int) -> Story:
     seen = load(reader, WatchRecord, f"watch/{agent.run}")
     decisions = [one for one in _decisions(reader, agent.run) if one.agent == agent.agent]
     tally = load(reader, TallyRecord, f"tally/{agent.run}/{agent.agent}")
-    troubles = reader.recent(TROUBLES_MAX, agent.run, ["agent_error", "guard_denied"])
+    troubles = reader.recent(TROUBLES_MAX, agent.run, ["agent_error", "guard_denied", "screen_unknown"])
     return (
         agent,
         seen.agents.get(agent.agent) if seen is not None else None,
         decisions[max(0, len(decisions) - last) :],
         tally.sum if tally is not None else Tally(),
         [event for event in troubles if event.agent == agent.agent][-last:] if last > 0 else [],
+        load(reader, ReadingRecord, f"reading/{agent.run}/{agent.agent}"),
+        load_all(reader, OverdueSubagent, f"overdue/{agent.run}/{agent.agent}/"),
     )
 
 
@@ -108,6 +126,8 @@ def _sentences(
     decisions: Sequence[DecisionRecord],
     tally: Tally,
     troubles: Sequence[Event],
+    reading: ReadingRecord | None,
+    overdue: Sequence[OverdueSubagent],
     now: Moment,
 ) -> list[str]:
     title = paint(f"{agent.run}/{agent.agent}", "bold", colour=wants_colour(sys.stdout))
@@ -122,9 +142,14 @@ def _sentences(
         lines += [f"  - {clean(line)}" for line in seen.evidence]
         lines.append(f"What should be done: {seen.action + ': ' if seen.action else ''}{clean(seen.advice)}.")
     lines += _counted(tally)
+    lines += _late(overdue, now)
+    if reading is not None:
+        lines.append(_read(reading, now))
     if troubles:
-        lines.append("Its latest errors and denials:")
-        lines += [f"  - {duration(now.since(event.at))} ago: {sentence(event)}" for event in troubles]
+        lines.append("Its latest errors, denials and unknown screens:")
+        for event in troubles:
+            lines.append(f"  - {duration(now.since(event.at))} ago: {sentence(event)}")
+            lines += _strange(event)
     if not decisions:
         lines.append("Nothing was ever decided about it.")
     for decision in decisions:
@@ -139,12 +164,52 @@ def _counted(tally: Tally) -> Iterator[str]:
         sub = f", {total(tally.subagents).calls} of them by sub-agents" if tally.subagents else ""
         tokens = f"{used.input} tokens in, {used.output} out, {cached}"
         yield f"It has called {', '.join(sorted(tally.models))} {number(used.calls, 'time')}{sub}: {tokens}."
+    if tally.lives:
+        kinds = (
+            f"{clean(kind)} ({one.started} started, {one.ended} ended, {one.lost} lost, {duration(one.seconds)})"
+            for kind, one in tally.lives.items()
+        )
+        yield f"Its sub-agents: {', '.join(kinds)}."
     if tally.errors:
         errors = (f"{count} {kind.replace('_', ' ')}" for kind, count in tally.errors.items())
         yield f"Its errors: {', '.join(errors)}."
+    if tally.unread:
+        events = (f"{clean(event)} {number(count, 'time')}" for event, count in tally.unread.items())
+        yield f"Its hooks have told what is not understood, and stands raw in its spool: {', '.join(events)}."
     if tally.denied:
         rules = (f"{count} by {rule} ({severity(rule)})" for rule, count in tally.denied.items())
         yield f"The guard has denied it {number(sum(tally.denied.values()), 'command')}: {', '.join(rules)}."
+
+
+def _strange(event: Event) -> Iterator[str]:
+    """What stood on a screen that nobody knows, and what to do with it."""
+    if event.kind == "screen_unknown":
+        yield from (f"      │ {clean(line)}" for line in event.body.get("lines", ()))
+        yield f"      dogwatch harness check {event.body.get('harness', '')} says what still holds of this client"
+
+
+def _late(overdue: Sequence[OverdueSubagent], now: Moment) -> Iterator[str]:
+    """The sub-agents that ran past their time."""
+    for one in overdue:
+        ran = f"Its sub-agent {clean(one.type)} had run for {duration(one.ran_s)} without output"
+        told = f"{ran}, with {duration(one.limit_s)} allowed; it was told {duration(now.since(one.opened))} ago"
+        how = f"settled: {one.settled.replace('_', ' ')}" if one.settled else "open: neither started again nor skipped"
+        yield f"{told} ({how}{f', {clean(one.note)}' if one.note else ''})."
+
+
+def _read(reading: ReadingRecord, now: Moment) -> str:
+    """Which version of its instructions it has; what it has not read in time is held against it."""
+    was = {
+        "told": "was named in its brief",
+        "asked": "is about to be told to it",
+        "owes": "was told to it and is not read yet",
+        "read": "was read by its client",
+        "expired": "was told to it and not read in time",
+    }
+    held = "; its mail is held" if reading.held is not None else ""
+    lapses = f" {number(reading.lapses, 'time')} it has not read them in time." if reading.lapses else ""
+    at = duration(now.since(reading.since))
+    return f"Version {clean(reading.version)} of its instructions {was[reading.state]}, {at} ago{held}.{lapses}"
 
 
 def _told(decision: DecisionRecord) -> Iterator[str]:
@@ -174,6 +239,8 @@ def _plain(
     decisions: Sequence[DecisionRecord],
     tally: Tally,
     troubles: Sequence[Event],
+    reading: ReadingRecord | None,
+    overdue: Sequence[OverdueSubagent],
 ) -> dict[str, Any]:
     return {
         "agent": encode(agent),
@@ -182,5 +249,9 @@ def _plain(
         "usage": usage(tally),
         "errors": dict(tally.errors),
         "denied": dict(tally.denied),
+        "unread": dict(tally.unread),
+        "subagents": {kind: encode(lives) for kind, lives in tally.lives.items()},
+        "overdue": [encode(one) for one in overdue],
+        "instructions": encode(reading) if reading is not None else None,
         "troubles": [{"kind": event.kind, **event.body} for event in troubles],
     }

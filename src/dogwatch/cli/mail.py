@@ -20,14 +20,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     send = verbs.add_parser("send", help="send a text to another agent of the run", allow_abbrev=False)
     send.add_argument("to", help="the agent's name")
     send.add_argument("text", nargs="?", default="-", help="the text; - or nothing: from standard input")
-    json_option(send, "{message}")
+    json_option(send, "{message}, and held where it waits until you have read your instructions")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.verb == "send":
         text = sys.stdin.read() if arguments.text == "-" else arguments.text
         answer = ask_door("mail_send", {"to": arguments.to, "text": text})
-        return show(arguments, answer, answer["message"])
+        return show(
+            arguments, answer, f"{answer['message']}: {answer['held']}" if "held" in answer else answer["message"]
+        )
     if arguments.verb == "ack":
         answer = ask_door("mail_ack", {"message": arguments.message})
         return show(arguments, answer, f"{answer['message']}: acknowledged")

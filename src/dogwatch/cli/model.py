@@ -1,17 +1,22 @@
 """Play a language model for real agent CLIs, by a scenario, for tests that need no key and cost nothing.
 
-It serves on 127.0.0.1 only, asks no other server, and speaks Anthropic's Messages API. The first line that it prints is
-its URL; Ctrl-C or SIGTERM ends it. A prompt may say itself what to answer, without a file (docs/reference/model.md).
+It serves on 127.0.0.1 only, asks no other server, and speaks Anthropic's Messages API, OpenAI's Responses API and chat
+completions, and the Gemini API. The first line that it prints is its URL; Ctrl-C or SIGTERM ends it. A prompt may say
+itself what to answer, without a file (docs/reference/model.md).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
+from dataclasses import replace
 
 EXAMPLE = "dogwatch model --scenario model.yaml --port 8765 --log requests.jsonl"
 PORT_MAX = 65535
+GIVEN = ("DOGWATCH_PROJECT", "DOGWATCH_OUTPUT", "DOGWATCH_RUN")
+"""What the scenario of a rehearsal may name."""
 ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -25,6 +30,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from dogwatch.testing.model import Scenario, ScriptedModel, load
 
     scenario = load(arguments.scenario) if arguments.scenario else Scenario()
+    given = {name: os.environ[name] for name in GIVEN if name in os.environ}
+    scenario = replace(scenario, variables={**given, **scenario.variables})
     # Blocked before any thread is started, the signals come to `sigwait` alone, and never in the middle of something.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     try:

@@ -1,5 +1,8 @@
 """Run a pipeline file until it is delivered or has failed.
 
+With --rehearse the agents' real clients talk to a scripted model on this machine: no key, no cost, the same gates. They
+work on a copy of the project, and their homes are new ones (docs/rehearsal.md).
+
 Exit codes: 0 all runs delivered (COMPLETED, or PARTIAL where the pipeline allows it), 1 a run failed,
 2 kept for no consensus, 65 the pipeline file has errors, 130 interrupted.
 """
@@ -12,14 +15,18 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from dogwatch.cli.fleet import Keeper, bring_up, keep_up, order, runs_of, wait_until
 from dogwatch.cli.framework import INTERRUPTED, open_ledger, print_json, the_home
+from dogwatch.cli.rehearsing import scenario_for, set_stage
+from dogwatch.cli.table import note
 from dogwatch.coordination.runs import create_run
 from dogwatch.errors import MissingToolError, UsageError
 from dogwatch.ledger.api import Store
 from dogwatch.model.codec import encode
-from dogwatch.model.records import RunRecord
+from dogwatch.model.plan import Plan
+from dogwatch.model.records import RunRecord, Stage
 from dogwatch.spec import load
 from dogwatch.world.home import Home
 
@@ -36,6 +43,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--project", default=".", metavar="DIR", help="where the agents work (default: here)")
     parser.add_argument("--output", default="", metavar="DIR", help="where outputs go (default: PROJECT/out)")
+    parser.add_argument("--rehearse", action="store_true", help="with a scripted model in place of the real ones")
+    parser.add_argument(
+        "--scenario",
+        default="",
+        metavar="FILE",
+        help="what the scripted model says (default: NAME.rehearsal.yaml beside the pipeline file, else made from it)",
+    )
+    parser.add_argument("--in-place", action="store_true", help="rehearse in the project itself, not in a copy of it")
     parser.add_argument("--detach", action="store_true", help="start the runs and leave; see dogwatch status")
     parser.add_argument("--json", action="store_true", help="print the runs' records at the end")
     parser.add_argument("--quiet", action="store_true", help="show no live table")
@@ -50,22 +65,18 @@ def execute(arguments: argparse.Namespace) -> int:
     project = os.path.abspath(arguments.project)
     if not os.path.isdir(project):
         raise UsageError(f"there is no folder {project}", hint="--project names an existing folder")
-    output = os.path.abspath(arguments.output) if arguments.output else os.path.join(project, "out")
-    try:
-        os.makedirs(output, exist_ok=True)
-    except OSError as error:
-        message = f"the outputs cannot be written to {output}: {error.strerror}"
-        raise UsageError(message, hint="--output names a folder that can be made") from None
     home = the_home()
-    ledger = open_ledger(home, must_exist=False)
     spec = os.path.abspath(arguments.spec)
+    made = [_ingredients(arguments, home, plan, project, number == 0) for number in range(arguments.runs)]
+    ledger = open_ledger(home, must_exist=False)
     runs: list[str] = []
     try:
         # A Ctrl-C must not come between a run that was made and its name: nobody would end it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            for _ in range(arguments.runs):
-                runs.append(ledger.run(lambda tx: create_run(tx, plan, project, output, spec)).run)
+            for plan_, project_, output, stage in made:
+                make = partial(create_run, plan=plan_, project=project_, output=output, spec_path=spec, stage=stage)
+                runs.append(ledger.run(make).run)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         bring_up(home, ledger)
@@ -79,6 +90,30 @@ def execute(arguments: argparse.Namespace) -> int:
         end_runs(home, ledger, runs)
         return INTERRUPTED
     return conclude(runs_of(ledger, runs), as_json=arguments.json)
+
+
+def _ingredients(
+    arguments: argparse.Namespace, home: Home, plan: Plan, project: str, is_first: bool
+) -> tuple[Plan, str, str, Stage | None]:
+    """What one run is made of: its plan, where its agents work, where its outputs go, and its stage."""
+    stage = None
+    if arguments.rehearse:
+        scene = set_stage(home, plan, project, scenario_for(arguments.spec, arguments.scenario), arguments.in_place)
+        plan, project, stage = scene.plan, scene.project, scene.stage
+        for line in scene.notes if is_first else ():
+            note(f"note: {line}")
+    elif arguments.scenario or arguments.in_place:
+        raise UsageError("--scenario and --in-place are for rehearsals", hint="add --rehearse")
+    if arguments.output:
+        output = os.path.abspath(arguments.output)
+    else:
+        output = os.path.join(project if stage is None else stage.folder, "out")
+    try:
+        os.makedirs(output, exist_ok=True)
+    except OSError as error:
+        message = f"the outputs cannot be written to {output}: {error.strerror}"
+        raise UsageError(message, hint="--output names a folder that can be made") from None
+    return plan, project, output, stage
 
 
 def overrides(settings: list[str]) -> dict[str, str]:
@@ -124,7 +159,8 @@ def conclude(runs: list[RunRecord], *, as_json: bool, with_outputs: bool = True)
         print_json([encode(run) for run in runs])
     else:
         for run in runs:
-            print(f"{run.run}: {run.state}" + (f" ({run.cause})" if run.cause else ""))
+            what = f"{run.run} (a rehearsal)" if run.stage is not None else run.run
+            print(f"{what}: {run.state}" + (f" ({run.cause})" if run.cause else ""))
             if with_outputs and run.state in ("COMPLETED", "PARTIAL"):
                 print(f"  outputs: {run.output}")
         delivered = sum(run.state in ("COMPLETED", "PARTIAL") for run in runs)

@@ -56,7 +56,7 @@ def sentence(event: Event) -> str:
 
 SENTENCES: dict[str, Callable[[Facts], str]] = {
     "run_created": lambda f: (
-        f"the run was made from {os.path.basename(f['spec'])}: "
+        f"the {'rehearsal' if f.body.get('rehearsal') else 'run'} was made from {os.path.basename(f['spec'])}: "
         f"{number(f.count('agents'), 'agent')}, {number(f.count('phases'), 'phase')}"
     ),
     "run_started": lambda f: "all agents are there, the first phase begins",
@@ -85,6 +85,9 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "agent_error": lambda f: (
         f"{f.agent}: {_words(f['type']) or 'an error'}{f.tail('tool', ' in ')}{_times(f)}{f.tail('message')}"
     ),
+    "screen_unknown": lambda f: (
+        f"the screen of {f.agent} is not understood ({f['harness']}, tested with {f['tested'] or 'no version'})"
+    ),
     "guard_denied": lambda f: (
         f"{f.agent} was denied ({f['severity']}) by {f['rule']}{_times(f)}: {f['command'] or f['tool'] or 'a call'}"
     ),
@@ -104,6 +107,9 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "context_compacted": lambda f: f"{f.agent} made its context shorter",
     "agent_nudged": lambda f: f"{f.agent} sat at its prompt with {f['subject'] or 'work'} open: nudged ({f['nudges']})",
     "dispatch_dropped": lambda f: f"{f['found']} of {f['expected']} dispatches were there; dropped: {f['tasks']}",
+    "dispatch_miscounted": lambda f: f"the dispatches do not add up: {f['figures']}",
+    "task_sent": lambda f: f"{f.agent} gave {f['task']} to {f['to']}: {f['outputs']} in {f.time('expect_s')}",
+    "task_refused": lambda f: f"a task of {f.agent} for another was refused{f.tail('message')}",
     "task_dispatched": lambda f: f"{f['task']} was given to {f.agent} (attempt {f['attempt']})",
     "task_offered": lambda f: f"{f['task']} was offered to {f.agent}",
     "task_claimed": lambda f: f"{f.agent} took {f['task']}",
@@ -113,17 +119,33 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "task_returned": lambda f: f"{f['task']} goes back{f.tail('note')}",
     "task_failed": lambda f: f"{f['task']} is given up{f.tail('note')}",
     "checkpoint_asked": lambda f: f"{f['reviewers']} asked to review {f['artifact']} ({f['checkpoint']} {f['round']})",
-    "checkpoint_answered": lambda f: f"{f.agent} answered {f['checkpoint']}: {f['verdict']}{f.tail('note')}",
+    "checkpoint_answered": lambda f: f"{f['by'] or f.agent} answered {f['checkpoint']}: {f['verdict']}{f.tail('note')}",
     "checkpoint_closed": lambda f: f"{f['checkpoint']} is {f['state']} in round {f['round']}{f.tail('notes')}",
+    "checkpoint_reopened": lambda f: f"{f['checkpoint']} is open again: {f['by']} disagrees{f.tail('note')}",
+    "subagent_started": lambda f: f"{f.agent} started a sub-agent, {f['type']}",
+    "subagent_ended": lambda f: f"sub-agent {f['type']} of {f.agent} {_outlived(f)} after {f.time('seconds')}",
+    "subagent_overdue": lambda f: (
+        f"sub-agent {f['type']} of {f.agent} runs for {f.time('ran_s')} without output: {f.time('limit_s')} are allowed"
+    ),
+    "subagent_settled": lambda f: f"sub-agent {f['type']} of {f.agent}: {_words(f['how'])}{f.tail('note')}",
     "gate_started": lambda f: f"gate {f['gate']} was started",
     "gate_passed": lambda f: f"gate {f['gate']} passed",
     "gate_failed": lambda f: f"gate {f['gate']} failed{f.tail('reason')}",
     "message_sent": lambda f: f"{f['kind']} {f['subject']} for {f.agent} was queued by {f['sender']}",
+    "message_held": lambda f: f"{f['message']} of {f.agent} for {f['to']} is held: version {f['version']} is not read",
     "message_delivered": lambda f: f"{f.agent} has the {f['kind']} {f['subject']}",
     "message_retried": lambda f: f"the {f['kind']} for {f.agent} did not arrive: typed again ({f['tries']})",
     "message_read": lambda f: f"{f.agent} read {f['message']}",
     "message_acknowledged": lambda f: f"{f.agent} acknowledged {f['message']}",
     "message_expired": lambda f: f"a {f['kind']} for {f.agent} #{f['incarnation']} expired",
+    "instructions_changed": lambda f: f"the instructions of {f['role']} have changed from {f['from']} to {f['to']}",
+    "instructions_read": lambda f: (
+        f"{f.agent} has read version {f['version']} of its instructions, {f.time('seconds')} after it was told"
+    ),
+    "refresh_expired": lambda f: (
+        f"{f.agent} has not read version {f['version']} of its instructions in time"
+        f" (held: {f['held']}, so often: {f['count']})"
+    ),
     "heartbeat_received": lambda f: f"{f.agent} is alive{_percent(f['progress_percent'])}{f.tail('task', ' on ')}",
     "request_refused": lambda f: f"{f.agent} was refused {f['op']}{f.tail('message')}",
     "alert_raised": lambda f: (
@@ -143,6 +165,11 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
         f"the {f['member']} made no progress for {f.time('quiet_s')} and was ended (pid {f['pid']})"
     ),
 }
+
+
+def _outlived(facts: Facts) -> str:
+    said = ", and disagrees," if facts["verdict"] == "disagree" else ""
+    return f"{'was lost' if facts['how'] == 'lost' else 'ended'}{said}"
 
 
 def _times(facts: Facts) -> str:

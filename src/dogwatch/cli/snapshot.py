@@ -3,9 +3,10 @@
     {"at":         {"boot", "mono", "wall"},
      "dispatcher": {"member", "pid", "alive", "heartbeat_age_s", "starts"} or null,
      "more":       how many ended runs were left out,
-     "runs":       [{"run", "spec", "project", "output", "state", "over", "cleared", "cause", "sha256",
+     "runs":       [{"run", "spec", "project", "output", "rehearsal", "state", "over", "cleared", "cause", "sha256",
                      "phase", "phase_number", "phases", "age_s", "ended_age_s",
                      "progress":    {"accepted", "tasks", "milestones", "milestones_total"},
+                     "refresh":     {"done", "agents"}: how many have the newest instructions, or null,
                      "held":        why nothing is done for now, or "",
                      "watch_age_s": how old the watchdog's view is, or null,
                      "waits":       [{"waiter", "target", "what", "age_s"}],
@@ -17,12 +18,16 @@
                                                 "cache_read_tokens", "subagents": {the same five}, "models": {NAME:
                                                 {the same five}}, "incarnation": {the same five, of it alone}},
                                       "errors": {TYPE: how often},
+                                      "subagents": {TYPE: {"started", "ended", "lost", "overdue", "seconds"}},
+                                      "overdue": [{"type", "id", "age_s", "limit_s", "mails", "called"}], the open ones,
+                                      "instructions": {"version", "newest", "state": told, behind, asked, owes,
+                                                       read or expired, "changes", "age_s", "held", "lapses"} or null,
                                       "denied": {"critical", "warning", "rules": {RULE: how often}},
                                       "diagnosis": {"kind", "age_s", "confidence", "source", "evidence", "quiet_s",
                                                     "tier", "action", "advice", "screen", "waits_for", "rss_bytes",
                                                     "context"} or null}],
                      "tasks":       [{"task", "phase", "state", "agent", "attempt", "attempts_max", "risk",
-                                      "age_s", "expect_s", "rescued", "note"}],
+                                      "age_s", "expect_s", "rescued", "note", "sender": the agent that has given it}],
                      "checkpoints": [{"checkpoint", "phase", "state", "round", "verdicts"}],
                      "gates":       [{"gate", "phase", "state", "attempt", "exit_code", "reason"}],
                      "crew":        [the same as dispatcher]}]}
@@ -89,16 +94,22 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
     phases, number = plan["phases"], int(body["phase"])
     until = _moment(body.get("ended")) or now
     order = {dispatch["name"]: n for n, dispatch in enumerate(d for p in phases for d in p.get("dispatches", ()))}
-    tasks = sorted((d.body for d in reader.scan(f"task/{run}/")), key=lambda t: order.get(t["dispatch"], 0))
+    tasks = sorted((d.body for d in reader.scan(f"task/{run}/")), key=lambda t: order.get(t["dispatch"], len(order)))
     checkpoints = [d.body for d in reader.scan(f"checkpoint/{run}/")]
     watched = None if body.get("cleared") else reader.get(f"watch/{run}")
     watch: Body = watched.body if watched else {}
     crew = () if body.get("cleared") else reader.scan(f"crew/{run}/")
+    readings = _readings(reader, run, plan, until)
+    agents = [
+        {**agent, "instructions": readings.get((agent["agent"], agent["incarnation"]))}
+        for agent in _agents(reader, run, plan, tasks, checkpoints, watch.get("agents", {}), until)
+    ]
     return {
         "run": run,
         "spec": body["spec"],
         "project": body["project"],
         "output": body["output"],
+        "rehearsal": bool(body.get("stage")),
         "state": body["state"],
         "over": body["state"] in RUN.ends,
         "cleared": bool(body.get("cleared")),
@@ -110,15 +121,44 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
         "age_s": _age(until, body["created"]),
         "ended_age_s": _age(now, body.get("ended")),
         "progress": _progress(reader, run, plan, tasks),
+        "refresh": _refresh(agents),
         "held": watch.get("held", ""),
         "watch_age_s": _age(now, watch.get("at")),
         "waits": [dict(wait) for wait in watch.get("waits", ())],
-        "agents": _agents(reader, run, plan, tasks, checkpoints, watch.get("agents", {}), until),
+        "agents": agents,
         "tasks": [_task(task, until) for task in tasks],
         "checkpoints": [_checkpoint(checkpoint) for checkpoint in checkpoints],
         "gates": [_gate(d.body) for d in reader.scan(f"gate/{run}/")],
         "crew": [_member(d.body, leases, now) for d in crew],
     }
+
+
+def _readings(reader: Reader, run: str, plan: Body, until: Moment) -> dict[tuple[str, int], dict[str, Any]]:
+    """Which version of its instructions each incarnation has."""
+    if not any(role.get("instructions") for role in plan["roles"]):
+        return {}
+    newest = {d.body["role"]: d.body for d in reader.scan(f"instructions/{run}/")}
+    found = {}
+    for document in reader.scan(f"reading/{run}/"):
+        body = document.body
+        found[body["agent"], body["incarnation"]] = {
+            "version": body["version"],
+            "newest": newest[body["role"]]["version"],
+            "changes": newest[body["role"]]["changes"],
+            "state": body["state"] if body["digest"] == newest[body["role"]]["digest"] else "behind",
+            "age_s": _age(until, body["since"]),
+            "held": body["held"] is not None,
+            "lapses": body["lapses"],
+        }
+    return found
+
+
+def _refresh(agents: Sequence[Body]) -> dict[str, int] | None:
+    """How far a change of instructions has come."""
+    found = [agent["instructions"] for agent in agents if agent["instructions"] and agent["state"] != "ERROR"]
+    asked = [one for one in found if one["changes"]]
+    done = sum(one["state"] not in ("behind", "asked", "owes") for one in asked)
+    return {"done": done, "agents": len(asked)} if asked else None
 
 
 def _progress(reader: Reader, run: str, plan: Body, tasks: list[Body]) -> dict[str, Any]:
@@ -131,7 +171,7 @@ def _progress(reader: Reader, run: str, plan: Body, tasks: list[Body]) -> dict[s
     reached = reader.recent(len(milestones), run, ["milestone_reached"]) if milestones else ()
     return {
         "accepted": sum(task["state"] == "accepted" for task in tasks),
-        "tasks": expected,
+        "tasks": expected + sum(bool(task.get("sender")) for task in tasks),
         "milestones": [event.body["milestone"] for event in reached],
         "milestones_total": len(milestones),
     }
@@ -150,12 +190,14 @@ def _agents(
         owed.setdefault(reviewer, checkpoint)
         changes.setdefault(reviewer, []).append(at)
     tallies = {d.body["agent"]: d.body for d in reader.scan(f"tally/{run}/")}
+    late = [d.body for d in reader.scan(f"overdue/{run}/")]
     order = {role["name"]: number for number, role in enumerate(plan["roles"])}
     agents = sorted(found.values(), key=lambda a: (order.get(a["role"], len(order)), len(a["agent"]), a["agent"]))
     return [
         {
             **_agent(one, owed.get(one["agent"], ""), changes[one["agent"]], watch.get(one["agent"]), until),
             **_counts(tallies.get(one["agent"]), str(one["incarnation"])),
+            **_subagents(tallies.get(one["agent"]), [body for body in late if body["agent"] == one["agent"]], until),
         }
         for one in agents
     ]
@@ -208,6 +250,28 @@ def _counts(body: Body | None, incarnation: str) -> dict[str, Any]:
     }
 
 
+def _subagents(tally: Body | None, late: list[Body], until: Moment) -> dict[str, Any]:
+    """The agent's sub-agents by type, over all its incarnations, and those that are overdue and not settled."""
+    kinds: dict[str, dict[str, Any]] = {}
+    for incarnation in tally["incarnations"].values() if tally else ():
+        for kind, lives in incarnation.get("lives", {}).items():
+            known = kinds.setdefault(kind, {"started": 0, "ended": 0, "lost": 0, "overdue": 0, "seconds": 0.0})
+            for name, count in lives.items():
+                known[name] = round(known[name] + count, 3)
+    for body in late:
+        if body["type"] in kinds:
+            kinds[body["type"]]["overdue"] += 1
+    still_open = [
+        {
+            **{name: body.get(name) for name in ("type", "id", "limit_s", "mails", "called")},
+            "age_s": round((_age(until, body["opened"]) or 0.0) + body["ran_s"], 3),
+        }
+        for body in late
+        if not body.get("settled")
+    ]
+    return {"subagents": kinds, "overdue": still_open}
+
+
 def _heard(body: Body, seen: Body | None, until: Moment) -> float | None:
     """How long ago there was the last sign of life: of the agent's own, or a hook of its client."""
     ages = [_age(until, body.get("last_heartbeat"))]
@@ -255,6 +319,7 @@ def _task(body: Body, until: Moment) -> dict[str, Any]:
         "expect_s": body["expect_s"],
         "rescued": body.get("rescued", False),
         "note": body.get("note", ""),
+        "sender": body.get("sender", ""),
     }
 
 

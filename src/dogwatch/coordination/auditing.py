@@ -20,6 +20,7 @@ from dogwatch.model.records import (
     RunRecord,
     TaskRecord,
 )
+from dogwatch.model.versions import DispatchCount, InstructionsRecord, ReadingRecord
 
 _KINDS: dict[str, type[Record] | type[Plan]] = {
     "run": RunRecord,
@@ -30,6 +31,9 @@ _KINDS: dict[str, type[Record] | type[Plan]] = {
     "message": MessageRecord,
     "gate": GateRecord,
     "crew": CrewRecord,
+    "instructions": InstructionsRecord,
+    "reading": ReadingRecord,
+    "dispatches": DispatchCount,
 }
 
 

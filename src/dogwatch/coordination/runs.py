@@ -7,11 +7,12 @@ from dogwatch.ledger.records import save
 from dogwatch.model.codec import encode
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import Plan
-from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.model.records import AgentRecord, RunRecord, Stage
 
 
-def create_run(tx: Tx, plan: Plan, project: str, output: str, spec_path: str) -> RunRecord:
-    """A new run with the next free number. `output` is the folder that holds all runs' outputs."""
+def create_run(tx: Tx, plan: Plan, project: str, output: str, spec_path: str, stage: Stage | None = None) -> RunRecord:
+    """A new run with the next free number, a rehearsal where it has a stage. `output` is the folder that holds all
+    runs' outputs."""
     counter = tx.get(f"counter/{plan.name}")
     number = int(counter.body["last"]) + 1 if counter else 1
     tx.put(f"counter/{plan.name}", {"last": number})
@@ -24,6 +25,7 @@ def create_run(tx: Tx, plan: Plan, project: str, output: str, spec_path: str) ->
         created=tx.now,
         sensitive=plan.sensitive,
         deadline_s=plan.limits.deadline_s,
+        stage=stage,
     )
     tx.put(f"plan/{name}", encode(plan), 0)
     tx.put(f"active/{name}", {}, 0)
@@ -33,5 +35,7 @@ def create_run(tx: Tx, plan: Plan, project: str, output: str, spec_path: str) ->
             first = incarnation_name(name, agent, 1)
             save(tx, AgentRecord(run=name, agent=agent, role=role.name, incarnation=1, name=first))
     body = {"spec": spec_path, "agents": list(plan.agents()), "phases": [phase.name for phase in plan.phases]}
-    tx.append("run_created", {**body, "output": run.output}, f"created:{name}", run=name)
+    tx.append(
+        "run_created", {**body, "output": run.output, "rehearsal": stage is not None}, f"created:{name}", run=name
+    )
     return run

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from dogwatch.crew.notices import push_notice
-from dogwatch.crew.tallies import AgentTally, Told
+from dogwatch.crew.queues import verdicts_queue
+from dogwatch.crew.tallies import AgentTally, SubagentTold, Told
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, save
@@ -18,6 +19,7 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.tally import Denial, Tally, TallyRecord, usage
 from dogwatch.model.view import RunView
 from dogwatch.policy.troubles import REPEATS
+from dogwatch.policy.verdicts import is_validator
 
 WRITE_S = 20.0
 """How old the record of what was used may become while a turn goes on; at the turn's end it is written at once."""
@@ -47,7 +49,9 @@ class Books:
         def fn(tx: Tx, names: Iterable[str]) -> None:
             tx.check(lease)
             for name in names:
-                record_tally(tx, view, view.agents[name], due[name], self._told.get(name, 0))
+                tree = sights[name].tree
+                rss_bytes = tree.rss_bytes if tree is not None else 0
+                record_tally(tx, view, view.agents[name], due[name], self._told.get(name, 0), rss_bytes)
 
         try:
             ledger.run(partial(fn, names=due))
@@ -71,10 +75,15 @@ class Books:
         return at is None or sight.turn.state != "working" or now.since(at) >= WRITE_S
 
 
-def record_tally(tx: Tx, view: RunView, agent: AgentRecord, found: AgentTally, told_before: int = 0) -> TallyRecord:
+def record_tally(
+    tx: Tx, view: RunView, agent: AgentRecord, found: AgentTally, told_before: int = 0, rss_bytes: int = 0
+) -> TallyRecord:
     """Tells what was not told before, keeps the counts, and closes those of earlier incarnations."""
     for told in found.told[told_before:]:
-        _tell(tx, view, agent.agent, told)
+        if isinstance(told, SubagentTold):
+            _tell_subagent(tx, view, agent.agent, told, rss_bytes)
+        else:
+            _tell(tx, view, agent.agent, told)
     record = TallyRecord(run=agent.run, agent=agent.agent)
     known = load(tx, TallyRecord, record.key) or record
     numbers = {**known.incarnations, **found.incarnations}
@@ -92,7 +101,7 @@ def close_tallies(tx: Tx, view: RunView, found: Mapping[str, AgentTally]) -> Non
     """At the end of the run: all incarnations, and the run as a whole."""
     whole = Tally()
     for agent in view.agents.values():
-        record = record_tally(tx, view, agent, found.get(agent.agent, AgentTally()))
+        record = record_tally(tx, view, agent, found.get(agent.agent, AgentTally()).at_its_end(tx.now.mono))
         whole = whole.plus(record.sum)
         if str(agent.incarnation) in record.incarnations:
             _close(tx, record, str(agent.incarnation))
@@ -123,6 +132,22 @@ def _tell(tx: Tx, view: RunView, agent: str, told: Told) -> None:
         message = found.message if is_open else ""
         error = {**body, "type": found.type, "tool": found.tool, "message": message}
         tx.append("agent_error", error, op_id, run=run, agent=agent)
+
+
+def _tell_subagent(tx: Tx, view: RunView, agent: str, told: SubagentTold, rss_bytes: int = 0) -> None:
+    """Its start or its end, with how much memory its agent uses then. What it says against work that was reviewed, or
+    is being reviewed, is handed to the captain."""
+    run = view.run.run
+    body: dict[str, Any] = {"id": told.id, "type": told.type, "incarnation": told.incarnation, "rss_bytes": rss_bytes}
+    if not told.how:
+        tx.append("subagent_started", body, f"subagent:{run}:{agent}:{told.key}", run=run, agent=agent)
+        return
+    body |= {"how": told.how, "seconds": told.seconds, "verdict": "disagree" if told.objection else ""}
+    is_new = tx.append("subagent_ended", body, f"subagent:{run}:{agent}:{told.key}:end", run=run, agent=agent)
+    plans = [checkpoint for phase in view.plan.phases for checkpoint in phase.checkpoints]
+    if is_new and told.objection and any(is_validator((told.type,), plan) for plan in plans):
+        verdict = {"run": run, "agent": agent, "type": told.type, "since": told.since, "text": told.objection}
+        tx.push(verdicts_queue(run), verdict, f"{agent}:{told.key}")
 
 
 def _alarm(tx: Tx, run: str, agent: str, told: Told, denied: Mapping[str, Any]) -> None:

@@ -18,11 +18,14 @@ from dogwatch.crew.mending import obey, settle_alert
 from dogwatch.crew.notices import send_notices, unsent
 from dogwatch.crew.posting import post
 from dogwatch.crew.queues import alerts_queue, orders_queue
+from dogwatch.crew.reconciling import reconcile
 from dogwatch.crew.requests import answer
 from dogwatch.crew.routing import carry_out, end_run
 from dogwatch.crew.selfchecking import check
+from dogwatch.crew.subagents import close_overdue, look_after_overdue
 from dogwatch.crew.tallies import AgentTally
 from dogwatch.crew.verifying import look_for_progress, verify
+from dogwatch.crew.versions import look_after_versions
 from dogwatch.crew.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
@@ -83,11 +86,17 @@ class Captain:
         if not self._prepared:
             helm.world.hands.prepare(run)
             self._prepared = True
+        helm.world.hands.keep_model(run)
         watched = self._keep_crew(helm, helm.view())
         self._settle(helm)
+        reconcile(helm)
         look_after_check_ins(helm)
-        verify(helm, helm.view())
-        check(helm, helm.view())
+        view = helm.view()
+        look_after_overdue(helm, view)
+        verify(helm, view)
+        view = helm.view()
+        check(helm, view)
+        look_after_versions(helm, view)
         if look_for_progress(helm, helm.view()):
             return 0.0
         more = self._route(helm, watched)
@@ -206,6 +215,7 @@ class Captain:
 
     def _note_cleared(self, tx: Tx, view: RunView, found: dict[str, AgentTally], ended: int) -> None:
         close_tallies(tx, view, found)
+        close_overdue(tx, view)
         tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
         change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
 

@@ -18,10 +18,15 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.redact import Redactor
 from dogwatch.model.sight import SCREEN, STATE_FILE, OutputSight, Sight, Turn
+from dogwatch.model.tally import Failure
+from dogwatch.model.versions import Version
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnosis import CONTEXT_FULL
+from dogwatch.policy.turns import failed
 from dogwatch.world import census, files, memory, processes, tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
+from dogwatch.world.instructions import InstructionsFile, ReadingReader
 from dogwatch.world.probe import ProbeFailedError
 from dogwatch.world.spool import SpoolReader
 
@@ -53,6 +58,8 @@ class MachineEyes:
         self._redactor = redactor or Redactor()
         self._told: dict[str, tuple[Sequence[str], tuple[str, ...]]] = {}
         self._tallies: dict[str, TallyReader] = {}
+        self._instructions: dict[str, InstructionsFile] = {}
+        self._readings: dict[str, ReadingReader] = {}
 
     def look(self, view: RunView, agents: Sequence[str], *, screens: bool) -> dict[str, Sight]:
         records = [view.agents[agent] for agent in agents]
@@ -94,6 +101,7 @@ class MachineEyes:
         if role is not None and lines:
             seen = harness(role.harness).read(lines, pane.title if pane else "")
             screen, composer = seen.state, seen.composer
+        strange = screen == "unknown" and any(line.strip() for line in lines)
         process, tree = self._tree(agent, living)
         source = SCREEN
         if role is not None and tree is not None:
@@ -104,6 +112,10 @@ class MachineEyes:
         track = self._track(agent, now)
         if tree is not None and turn.pid:
             turn = replace(turn, pid=track.client(tree, turn.pid))
+        context = None
+        if role is not None:
+            context, ending = track.transcript(turn.transcript, harness(role.harness))
+            turn = _with_ending(turn, ending, now)
         track.note(screen, lines, tree, turn.pid, now.mono)
         task = view.task_of(agent.agent)
         fresh = False
@@ -129,11 +141,12 @@ class MachineEyes:
             watched_since=track.watched_since,
             life=track.life,
             composer=composer,
+            strange=strange,
             lines=() if view.run.sensitive else self._last_lines(agent.agent, lines),
             outputs=outputs,
             outputs_fresh=fresh,
             elsewhere=elsewhere,
-            context=track.context(turn.transcript, harness(role.harness).context) if role is not None else None,
+            context=context,
         )
 
     def _last_lines(self, agent: str, rows: Sequence[str]) -> tuple[str, ...]:
@@ -182,6 +195,17 @@ class MachineEyes:
             found[name], used = self._tallies[name].read(left)
             left -= used
         return found
+
+    def version(self, path: str) -> Version | None:
+        return self._instructions.setdefault(path, InstructionsFile(path)).version()
+
+    def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
+        incarnation = view.agents[agent].incarnation
+        reader = self._readings.get(agent)
+        if reader is None or reader.about != (incarnation, path, lines):
+            spool = self.home.spool(view.run.run, agent)
+            reader = self._readings[agent] = ReadingReader(spool, incarnation, path, lines)
+        return reader.at()
 
     def life(self, process: ProcessId) -> processes.Life:
         return processes.life(process, self.boot)
@@ -238,6 +262,15 @@ class MachineEyes:
         if fd is not None:
             self._selector.unregister(fd)
             os.close(fd)
+
+
+def _with_ending(turn: Turn, ending: tuple[float, Failure] | None, now: Moment) -> Turn:
+    """The turn, ended where the client's transcript tells of an error that has ended it."""
+    if ending is None:
+        return turn
+    wall, failure = ending
+    name = CONTEXT_FULL if failure.type == "context_exhausted" else failure.type
+    return failed(turn, now.mono - (now.wall - wall), name)
 
 
 def best_state(screen: State, told: State) -> tuple[State, str]:

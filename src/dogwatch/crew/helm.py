@@ -62,10 +62,21 @@ def send(
 ) -> MessageRecord:
     """Queues a message for the agent's current incarnation. `key` names its occasion: the same occasion gives the
     same message, however often it is sent."""
+    message = letter(tx, agent, kind, subject, body, sender=sender, key=key)
+    known = {"message": message.id, "kind": kind, "subject": subject, "sender": sender, "bytes": len(body.encode())}
+    if tx.append("message_sent", known, f"message:{message.key}", run=agent.run, agent=agent.agent):
+        save(tx, message)
+    return message
+
+
+def letter(
+    tx: Tx, agent: AgentRecord, kind: str, subject: str, body: str, *, sender: str = "captain", key: str
+) -> MessageRecord:
+    """The message, not sent yet."""
     # Mail outlives the incarnation it was sent to; whatever the captain says is for one incarnation.
     receiver = agent.key if kind == "mail" else f"{agent.key}:{agent.incarnation}"
     digest = hashlib.sha256(f"{receiver}:{kind}:{key}".encode()).hexdigest()
-    message = MessageRecord(
+    return MessageRecord(
         run=agent.run,
         id=f"m{digest[:10]}",
         to=agent.agent,
@@ -76,10 +87,6 @@ def send(
         queued=tx.now,
         incarnation=agent.incarnation,
     )
-    known = {"message": message.id, "kind": kind, "subject": subject, "sender": sender, "bytes": len(body.encode())}
-    if tx.append("message_sent", known, f"message:{message.key}", run=agent.run, agent=agent.agent):
-        save(tx, message)
-    return message
 
 
 def expire(tx: Tx, message: MessageRecord) -> None:

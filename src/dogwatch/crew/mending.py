@@ -13,6 +13,7 @@ from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.holds import account_of, held, hold
 from dogwatch.crew.interrupting import press
 from dogwatch.crew.notices import push_notice
+from dogwatch.crew.subagents import mail_parent, note_call
 from dogwatch.crew.succession import restart
 from dogwatch.crew.tasks import dispatch_text, rescue_task
 from dogwatch.ledger.api import Item, Tx
@@ -21,7 +22,7 @@ from dogwatch.model import brief
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import Duty, RunView
-from dogwatch.policy.diagnosis import Diagnosis
+from dogwatch.policy.diagnosis import Diagnosis, Late
 from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import waits
 
@@ -102,6 +103,8 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
         return _hold(tx, view, agent, found, item)
     if found.action == "ESCALATE":
         return _escalate(tx, view, agent, found, item)
+    if found.action == "NUDGE" and found.late is not None:
+        return _mail(tx, view, agent, found, found.late, item)
     if found.action == "NUDGE":
         duty = view.duty_of(agent.agent)
         if found.kind == "provider_wait" and held(tx, agent.run, account_of(view, agent), tx.now) is not None:
@@ -132,8 +135,6 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
 def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
     _done(tx, item)
     why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock", "checkpoint_deadlock") else ""
-    if found.kind == "subagent_overdue":
-        why = f"{found.evidence[0]}. Start it again, or write down that it was skipped and why."
     task = view.tasks.get(duty.subject) if duty.kind == "task" else None
     if task is not None and found.retell:
         why = f"Your context was made shorter. This was your task:\n{dispatch_text(view, task, agent)}"
@@ -143,6 +144,14 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
     body = {**told, "evidence": list(found.evidence)}
     tx.append("agent_nudged", body, run=agent.run, agent=agent.agent)
     decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id, subject=duty.subject)
+    return True
+
+
+def _mail(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, late: Late, item: Item) -> bool:
+    """The parent of a sub-agent that is late is asked to do something about it, also in the middle of its turn."""
+    _done(tx, item)
+    mail_parent(tx, view, agent, late)
+    decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id)
     return True
 
 
@@ -180,6 +189,8 @@ def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
     kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
     text = "\n".join([*found.evidence, found.advice])
     push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
+    if found.late is not None:
+        note_call(tx, agent, found.late)
     decide(tx, view, agent, "ESCALATE", found.kind, found.evidence, item.id)
     return True
 

@@ -27,6 +27,7 @@ from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Case, has_client
+from dogwatch.policy.versions import is_in_checkpoint
 
 ENTER = ("Enter",)
 ENTER_AGAIN_S = 2.0
@@ -39,6 +40,8 @@ REFUSED_S = 0.5
 PROMPT_S = 10.0
 """How long a prompt must stand there to be believed against the hooks."""
 
+FIRST_PROMPT_S = 1.0
+"""The same for a client whose hooks are silent until its first prompt."""
 
 MID_TURN = ("mail", "health_check")
 """What an agent may be told while it works on something else."""
@@ -64,6 +67,9 @@ def post(helm: Helm, view: RunView) -> bool:
 def _next(helm: Helm, view: RunView, agent: AgentRecord) -> MessageRecord | None:
     """The message that is to be moved on: nothing goes before the canary."""
     queue = view.waiting_messages(agent.agent)
+    if any(message.kind == "refresh" and not message.step for message in queue) and is_in_checkpoint(view, agent.agent):
+        # It was queued before the checkpoint began: it waits for its end.
+        queue = tuple(message for message in queue if message.kind != "refresh" or message.step)
     role = view.role_of(agent.agent)
     if role is None or not harness(role.harness).guards or agent.guarded == agent.incarnation:
         return queue[0] if queue else None
@@ -170,8 +176,10 @@ def _may_type(client: Harness, sight: Sight, now: Moment) -> bool:
     end, the prompt must have stood there for a while, and nothing else been heard."""
     if not client.hooks:
         return True
-    if sight.turn.state == "none" or not _is_at_the_prompt(sight) or sight.composer != "":
+    if not _is_at_the_prompt(sight) or sight.composer != "":
         return False
+    if sight.turn.state == "none":
+        return not client.speaks_first and now.mono - sight.screen_since >= FIRST_PROMPT_S
     quiet_since = max(sight.turn.newest, sight.screen_since)
     return sight.turn.state == "idle" or now.mono - quiet_since >= PROMPT_S
 
@@ -195,7 +203,7 @@ def _is_ours(client: Harness, message: MessageRecord, sight: Sight) -> bool:
 def _paste(helm: Helm, view: RunView, message: MessageRecord, client: Harness) -> bool:
     _step(helm, message, "pasting")
     text, agent = typed_text(message), view.agents[message.to]
-    changes = "\t" in text or text != text_of(message).rstrip("\n")
+    changes = any(one in text for one in client.spoilt) or text != text_of(message).rstrip("\n")
     if client.guards and changes and _box(helm, agent, message):
         text = text.partition("\n")[0]
     if helm.world.hands.paste(agent, message, text):

@@ -13,6 +13,11 @@ def checkins_queue(run: str) -> str:
     return f"checkins/{run}"
 
 
+def verdicts_queue(run: str) -> str:
+    """What sub-agents have said against work in the end."""
+    return f"verdicts/{run}"
+
+
 def orders_queue(run: str) -> str:
     """The operator's orders."""
     return f"orders/{run}"

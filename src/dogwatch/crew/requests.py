@@ -7,19 +7,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dogwatch.crew.helm import Helm, put_away, send
-from dogwatch.crew.tasks import assign, dispatch_text, outputs_for, return_or_fail
-from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UsageError
+from dogwatch.crew.helm import Helm, letter, put_away, send
+from dogwatch.crew.readings import HELD, debt, keep_back
+from dogwatch.crew.reconciling import hear_mail, reopen
+from dogwatch.crew.subagents import settle
+from dogwatch.crew.tasks import assign, check_counter, dispatch_text, outputs_for, return_or_fail
+from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UnmarkedError, UsageError
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change, load, load_run, save
+from dogwatch.ledger.records import change, load, load_all, load_run, save
 from dogwatch.model.lifecycle import MESSAGE, TASK
 from dogwatch.model.names import NAME
-from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, Verdict
+from dogwatch.model.plan import Output
+from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, TaskRecord, Verdict
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
+from dogwatch.policy.markers import HINT as MARKER_HINT
+from dogwatch.policy.markers import claims_to_be_a_task, imitates_header, wrong_marker, wrong_task
 
 NOTE_BYTES_MAX = 16 * 1024
 MAIL_BYTES_MAX = 256 * 1024
+TASK_BYTES_MAX = 64 * 1024
 INBOX_MAX = 100
 INBOX_BYTES_MAX = 2 * 1024 * 1024
 
@@ -105,6 +112,7 @@ def claim(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[s
     marker = helm.world.eyes.marker(view.run.output, outputs_for(view, task, agent))
     taken = replace(assign(tx, view, task, agent, marker), delivered=tx.now)
     save(tx, taken)
+    check_counter(tx, helm.run)
     tx.append("task_claimed", {"task": task.task}, _op(body), run=agent.run, agent=agent.agent)
     return {"task": task.task, "text": dispatch_text(view, taken, agent)}
 
@@ -124,6 +132,8 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
         raise RefusedError(f"{agent.agent} is the author of {plan.artifact} and may not review it")
     if agent.agent not in plan.reviewers:
         raise RefusedError(f"{agent.agent} is no reviewer of {name}")
+    if record.state == "approved" and verdict == "revise":
+        return _disagree(tx, view, agent, record, note, _op(body))
     if record.has_voted(agent.agent):
         return {"checkpoint": name, "state": record.state}
     if record.state != "asked":
@@ -133,6 +143,31 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
         given = Verdict(approve=verdict == "approve", note=note, round=record.round)
         save(tx, replace(record, verdicts={**record.verdicts, agent.agent: given}))
     return {"checkpoint": name, "state": record.state}
+
+
+def _disagree(tx: Tx, view: RunView, agent: AgentRecord, record: CheckpointRecord, note: str, op_id: str) -> Answer:
+    """A reviewer has changed its mind after the approval: the step is opened again."""
+    event = {"checkpoint": record.checkpoint, "verdict": "revise", "round": record.round, "note": note}
+    if tx.append("checkpoint_answered", event, op_id, run=agent.run, agent=agent.agent):
+        reopen(tx, view, record, agent.agent, note or "please revise", op_id)
+    found = load(tx, CheckpointRecord, record.key)
+    return {"checkpoint": record.checkpoint, "state": found.state if found is not None else record.state}
+
+
+def subagent_skip(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    """The parent goes on without a sub-agent that is overdue, and says why."""
+    kind, note = _text(body, "type"), _note(helm, body)
+    if not note.strip():
+        raise UsageError("a skip is documented with a note", hint='dogwatch subagent skip TYPE --note "why"')
+    own = view.overdue_of(agent.agent).values()
+    found = [one for one in own if kind in (one.type, one.id)]
+    if not found:
+        open_ones = ", ".join(one.type for one in own if not one.settled)
+        raise RefusedError(f"no sub-agent {kind!r} of {agent.agent} is overdue", hint=f"overdue: {open_ones or 'none'}")
+    for one in found:
+        if not one.settled:
+            settle(tx, one, "skipped", note)
+    return {"type": kind, "skipped": len(found)}
 
 
 def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
@@ -154,12 +189,62 @@ def mail_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
         raise RefusedError(f"there is no agent {to!r} in {helm.run}", hint=f"agents: {', '.join(view.agents)}")
     if len(text.encode()) > MAIL_BYTES_MAX:
         raise UsageError(f"the mail is larger than {MAIL_BYTES_MAX} bytes", hint="write a file and mail its path")
-    inbox = [letter for letter in view.messages.values() if letter.to == to and letter.kind == "mail"]
-    if len(inbox) >= INBOX_MAX or sum(len(letter.body) for letter in inbox) > INBOX_BYTES_MAX:
+    if claims_to_be_a_task(text):
+        raise UnmarkedError("a task does not go as plain mail: it needs a marker", hint=MARKER_HINT)
+    owed = debt(tx, agent)
+    kept_back = load_all(tx, MessageRecord, f"{HELD}/{helm.run}/") if view.instructions else ()
+    inbox = [one for one in (*view.messages.values(), *kept_back) if one.to == to and one.kind == "mail"]
+    if len(inbox) >= INBOX_MAX or sum(len(one.body) for one in inbox) > INBOX_BYTES_MAX:
         full = f"the inbox of {to} is full: {len(inbox)} letters wait"
         raise RefusedError(full, hint=f"{to} must acknowledge some first")
-    message = send(tx, receiver, "mail", f"from-{agent.agent}", text, sender=agent.agent, key=_op(body))
+    message = letter(tx, receiver, "mail", f"from-{agent.agent}", text, sender=agent.agent, key=_op(body))
+    if owed is not None:
+        keep_back(tx, message, owed.version)
+        return {"message": message.id, "held": f"held until you have read {view.instructions[agent.role].path}"}
+    if any(one.sender == agent.agent for one in kept_back):
+        keep_back(tx, message, view.instructions[agent.role].version)  # in a moment, after those before it
+        return {"message": message.id}
+    send(tx, receiver, "mail", f"from-{agent.agent}", text, sender=agent.agent, key=_op(body))
+    hear_mail(tx, view, message, helm.log.redactor)
     return {"message": message.id}
+
+
+def task_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
+    """One agent's task for another: with its marker it becomes a task of the run, without one it is refused."""
+    to, text, expect_s, paths = _text(body, "to"), _text(body, "text"), body.get("expect_s"), body.get("outputs")
+    known = next((task for task in view.tasks.values() if task.op and task.op == _op(body)), None)
+    if known is not None:
+        return {"task": known.task}  # the same call came before and its answer was lost
+    if wrong := wrong_marker(expect_s, paths):
+        raise UnmarkedError(wrong, hint=MARKER_HINT)
+    if imitates_header(text):
+        raise RefusedError("a line of it looks like a header of the captain's", hint="leave out [dogwatch:…]")
+    outputs = tuple(Output(path=_clean(path, "an output")) for path in paths or ())
+    if len(text.encode()) > TASK_BYTES_MAX:
+        raise UsageError(f"the task is larger than {TASK_BYTES_MAX} bytes", hint="write a file and name its path")
+    if debt(tx, agent) is not None:
+        path = view.instructions[agent.role].path
+        raise RefusedError("what you send to others is held", hint=f"read {path} first, then send it again")
+    if wrong := wrong_task(view, agent, to, [output.path for output in outputs]):
+        raise RefusedError(wrong, hint=f"agents: {', '.join(view.agents)}")
+    number = sum(task.sender == agent.agent for task in view.tasks.values()) + 1
+    task = TaskRecord(
+        run=helm.run,
+        task=f"{agent.agent}.{number}",
+        dispatch=f"{agent.agent}.{number}",
+        phase=view.run.phase,
+        holders=(view.current(to),),
+        text=text,
+        outputs=outputs,
+        expect_s=float(expect_s or 0.0),
+        expect_from=f"given by {agent.agent}",
+        sender=agent.agent,
+        op=_op(body),
+    )
+    save(tx, task)
+    event = {"task": task.task, "to": task.holders[0], "expect_s": task.expect_s, "outputs": list(paths or ())}
+    tx.append("task_sent", event, _op(body), run=agent.run, agent=agent.agent)
+    return {"task": task.task}
 
 
 def mail_read(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[str, Any]) -> Answer:
@@ -202,9 +287,11 @@ HANDLERS: dict[str, Handler] = {
     "claim": claim,
     "checkpoint": checkpoint,
     "heartbeat": heartbeat,
+    "subagent_skip": subagent_skip,
     "mail_send": mail_send,
     "mail_read": mail_read,
     "mail_ack": mail_ack,
+    "task_send": task_send,
 }
 
 
@@ -262,7 +349,10 @@ def _record_refusal(helm: Helm, body: Mapping[str, Any], code: str, message: str
         "message": helm.log.redactor.text(message).encode("ascii", "backslashreplace").decode()[:500],
     }
     known = agent if NAME.fullmatch(agent) else ""
+    task = code == UnmarkedError.code or body.get("op") == "task_send"
     try:
-        helm.record(lambda tx: tx.append("request_refused", event, run=helm.run, agent=known))
+        helm.record(
+            lambda tx: tx.append("task_refused" if task else "request_refused", event, run=helm.run, agent=known)
+        )
     except LedgerError as error:
         helm.log.error("refusal_not_recorded", error=str(error))

@@ -11,6 +11,9 @@ from dogwatch.crew.succession import fail_spawn
 from dogwatch.crew.tasks import (
     ask_reviewer,
     assign,
+    check_counter,
+    correct_counter,
+    count_end,
     dispatch_text,
     fail_task,
     fill,
@@ -18,6 +21,7 @@ from dogwatch.crew.tasks import (
     release_agent,
     rest,
     return_or_fail,
+    tell_sender,
 )
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger.api import Tx
@@ -31,6 +35,7 @@ from dogwatch.model.tally import Failure
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.learning import SAMPLES_MAX, expectation
+from dogwatch.policy.time_limits import time_limit
 from dogwatch.world.tmux import ProbeFailedError
 
 
@@ -147,8 +152,10 @@ def open_phase(helm: Helm, view: RunView, decision: route.OpenPhase) -> bool:
             role = view.role_of(view.plan.holders(dispatch)[0])
             past = tx.get(_history(view, role.name)) if role is not None else None
             took_s = past.body["took_s"] if past is not None else []
-            expect_s, expect_from = expectation(dispatch.expect_s, role.name if role else dispatch.to, took_s)
+            role_name = role.name if role else dispatch.to
             for name, holders in route.task_names(view, dispatch).items():
+                limit = time_limit((role_name, *holders), view.plan.time_limits)
+                expect_s, expect_from = expectation(dispatch.expect_s, role_name, took_s, limit)
                 task = TaskRecord(
                     run=helm.run,
                     task=name,
@@ -174,6 +181,7 @@ def open_phase(helm: Helm, view: RunView, decision: route.OpenPhase) -> bool:
             expected = len(route.expected_tasks(view, phase))
             told = {"phase": phase.name, "tasks": dropped, "expected": expected, "found": expected - len(dropped)}
             tx.append("dispatch_dropped", told, run=helm.run)
+            correct_counter(tx, helm.run)
         return True
 
     return helm.record(fn)
@@ -198,7 +206,10 @@ def send_task(helm: Helm, view: RunView, decision: route.SendTask) -> bool:
             "expect_from": task.expect_from,
             "outputs": [output.path for output in outputs],
         }
+        if task.sender:
+            event["sender"] = task.sender
         tx.append("task_dispatched", event, run=helm.run, agent=agent.agent)
+        check_counter(tx, helm.run)
         return True
 
     return helm.record(fn)
@@ -226,11 +237,13 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
         if reason:
             _note_failed(tx, task, reason)
             return return_or_fail(tx, task, reason)
+        count_end(tx, task)
         done = save(tx, replace(task, state=TASK.step(task.state, "accepted"), finished=tx.now, note=""))
         took_s = tx.now.since(done.dispatched) if done.dispatched else 0.0
         event = {"task": task.task, "attempt": task.attempt, "rescued": task.rescued, "took_s": round(took_s, 3)}
         tx.append("task_accepted", event, run=helm.run, agent=task.agent)
         release_agent(tx, task)
+        tell_sender(tx, task, brief.result(task.task, task.agent, ", ".join(o.path for o in task.outputs), ""))
         _learn(tx, view, done, took_s)
         _reach_milestones(tx, view, done)
         return True
@@ -271,17 +284,19 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
         closed = replace(record, state=CHECKPOINT.step(record.state, decision.state), notes=decision.notes)
         save(tx, replace(closed, closed=tx.now))
         if decision.state == "revised":
-            _return_work(tx, view, plan, decision.notes)
+            return_work(tx, view, plan, decision.notes)
         for name in plan.reviewers:
             rest(tx, view.agents[name].key)
-        event = {"checkpoint": plan.name, "round": record.round, "state": decision.state, "notes": decision.notes}
+        # A sub-agent's words may be among those that led to a revision.
+        notes = "" if decision.state == "revised" and view.run.sensitive else decision.notes
+        event = {"checkpoint": plan.name, "round": record.round, "state": decision.state, "notes": notes}
         tx.append("checkpoint_closed", event, f"close:{record.key}:{record.round}", run=helm.run)
         return True
 
     return helm.record(fn)
 
 
-def _return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:
+def return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:
     """The author's work goes back to it with the notes. What comes of it must be approved and gated anew: by everybody
     who had approved the earlier work, and from the author's phase on."""
     for phase in view.plan.phases:
@@ -293,7 +308,8 @@ def _return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:
     authored = [t for t in view.tasks.values() if t.dispatch == plan.author and t.state == "accepted"]
     for task in authored:
         save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
-        tx.append("task_returned", {"task": task.task, "note": note}, run=task.run, agent=task.agent)
+        told = plan.name if view.run.sensitive else note
+        tx.append("task_returned", {"task": task.task, "note": told}, run=task.run, agent=task.agent)
     back_to = min((task.phase for task in authored), default=view.run.phase)
     if back_to < view.run.phase:
         for gate in view.gates.values():
@@ -307,7 +323,9 @@ def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:
     """No phase ends without its artifacts: they are looked for once more, after the gates."""
     phase = view.plan.phases[decision.phase]
     for task in view.phase_tasks():
-        missing = helm.world.eyes.unwritten(view.run.output, task.outputs, {}) if task.state == "accepted" else ""
+        # What one agent has done for another is that one's to use up.
+        is_due = task.state == "accepted" and not task.sender
+        missing = helm.world.eyes.unwritten(view.run.output, task.outputs, {}) if is_due else ""
         if missing:
             return end_run(helm, "FAILED", f"phase {phase.name} cannot end: {missing} (task {task.task})")
 
@@ -366,9 +384,10 @@ def _history(view: RunView, role: str) -> str:
 
 
 def _learn(tx: Tx, view: RunView, task: TaskRecord, took_s: float) -> None:
-    """Keeps how long the task took, for later runs of the pipeline. One that was rescued took less than it seems."""
+    """Keeps how long the task took, for later runs of the pipeline. One that was rescued took less than it seems, what
+    agents give one another is not the pipeline's, and a rehearsal teaches nothing."""
     role = view.role_of(task.agent)
-    if role is not None and not task.rescued:
+    if role is not None and not task.rescued and not task.sender and view.run.stage is None:
         past = tx.get(_history(view, role.name))
         known = list(past.body["took_s"]) if past is not None else []
         kept = [*known, round(took_s, 3)][-SAMPLES_MAX:]

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.membership import is_silent
+from dogwatch.crew.tasks import counted
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model.records import ChecksRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.markers import miscounts
 from dogwatch.policy.selfchecks import Facts, run_checks
 
 CHECK_S = 10.0
@@ -44,7 +46,7 @@ def check(helm: Helm, view: RunView) -> None:
 def _facts(helm: Helm, view: RunView) -> Facts:
     eyes = helm.world.eyes
     names = [agent.agent for agent in view.agents.values() if agent.confirmed is not None and agent.state != "ERROR"]
-    accepted = [task for task in view.tasks.values() if task.state == "accepted"]
+    accepted = [task for task in view.tasks.values() if task.state == "accepted" and not task.sender]
     missing = {task.task: eyes.unwritten(view.run.output, task.outputs, {}) for task in accepted}
     watchdog = view.crew.get("watchdog")
     trouble = ""
@@ -59,4 +61,5 @@ def _facts(helm: Helm, view: RunView) -> Facts:
         missing={task: why for task, why in missing.items() if why},
         memory_left=eyes.memory_left(),
         watchdog=trouble,
+        miscounts=helm.ledger.read(lambda reader: miscounts(*counted(reader, helm.run))),
     )

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from dogwatch.crew.helm import expire, put_away
 from dogwatch.crew.notices import push_notice
-from dogwatch.crew.tasks import ask_reviewer
+from dogwatch.crew.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.markers import OPEN
 
 BACKOFF_S_MAX = 60.0
 
@@ -106,6 +107,9 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
     tx.append("agent_replaced", body, f"replaced:{agent.key}", run=agent.run, agent=agent.agent)
     for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):
         if task.state not in TASK.ends and task.state != "accepted" and agent.agent in task.holders:
+            if task.agent == agent.agent and task.state in OPEN:
+                count_end(tx, task)  # what it has reported is its successor's from now on
+                count_dispatch(tx, agent.run, name)
             holders = tuple(name if holder == agent.agent else holder for holder in task.holders)
             save(tx, replace(task, holders=holders, agent=name if task.agent == agent.agent else task.agent))
     for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
@@ -132,6 +136,7 @@ def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
     """The task that the agent held is open again; a death is no attempt of the task."""
     task = view.task_of(agent.agent)
     if task is not None:
+        count_end(tx, task)
         save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=task.attempt - 1))
         body = {"task": task.task, "note": f"incarnation {agent.incarnation} of {agent.agent} is gone"}
         tx.append("task_returned", body, run=agent.run, agent=agent.agent)

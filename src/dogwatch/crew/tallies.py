@@ -11,17 +11,23 @@ from dataclasses import dataclass, field, replace
 
 from dogwatch.guard.severity import severity
 from dogwatch.harness import Harness
+from dogwatch.harness.claude import EVENTS
 from dogwatch.harness.neutral import FAILURE_EVENTS
 from dogwatch.model.redact import Redactor
-from dogwatch.model.spool import SpoolLine, parse
-from dogwatch.model.tally import Denial, Failure, ModelCall, Refusal, Tally, Tokens
+from dogwatch.model.sight import Subagent
+from dogwatch.model.spool import OWN_EVENTS, SpoolLine, parse
+from dogwatch.model.tally import Denial, Failure, Lives, ModelCall, Refusal, Tally, Tokens
 from dogwatch.policy.troubles import Trouble, Troubles, note
+from dogwatch.policy.turns import follow, named
+from dogwatch.policy.verdicts import OBJECTION_MAX, disagrees
 from dogwatch.world.growing import GrowingFile
 
 DENIED = "Denied"
 """The event under which the guard tells of a denial."""
 BYTES_MAX = 16 * 1024 * 1024
 """How much is read at one go: who has just started must not be busy with old transcripts for long."""
+OTHERS = ("Interrupt", "PreCompress")
+"""What other clients than Claude Code tell of besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +40,40 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentTold:
+    """That a sub-agent began or came to its end, to be put on the ledger once. `since` is its start on the monotonic
+    clock; `how` is empty for a start, else ended or lost; `objection` is what it said where it disagrees."""
+
+    incarnation: int
+    key: str
+    id: str
+    type: str
+    since: float
+    how: str = ""
+    seconds: float = 0.0
+    objection: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTally:
     """What was counted of an agent by incarnation, and all that is to be told of it, oldest first. `behind` is whether
-    there is more to read."""
+    there is more to read, `running` which sub-agents have not come to their end, as told of when they began."""
 
     incarnations: Mapping[str, Tally] = field(default_factory=dict)
-    told: Sequence[Told] = ()
+    told: Sequence[Told | SubagentTold] = ()
+    running: Sequence[SubagentTold] = ()
     behind: bool = False
+
+    def at_its_end(self, mono: float) -> AgentTally:
+        """The same when nothing more will come: whatever still ran was lost."""
+        told, incarnations = list(self.told), dict(self.incarnations)
+        for one in self.running:
+            seconds = round(max(0.0, mono - one.since), 3)
+            told.append(replace(one, how="lost", seconds=seconds))
+            number = str(one.incarnation)
+            lost = Tally(lives={one.type: Lives(lost=1, seconds=seconds)})
+            incarnations[number] = incarnations.get(number, Tally()).plus(lost)
+        return replace(self, incarnations=incarnations, told=tuple(told), running=())
 
 
 class TallyReader:
@@ -63,8 +96,13 @@ class TallyReader:
         self._sums: dict[tuple[int, str, bool], Tokens] = {}
         self._errors: dict[int, Counter[str]] = defaultdict(Counter)
         self._denied: dict[int, Counter[str]] = defaultdict(Counter)
+        self._unread: dict[int, Counter[str]] = defaultdict(Counter)
         self._troubles: dict[tuple[int, str], Troubles] = {}
-        self._told: list[Told] = []
+        self._told: list[Told | SubagentTold] = []
+        self._running: Mapping[str, Subagent] = {}
+        self._begun: dict[str, SubagentTold] = {}
+        self._latest = 0
+        self._lives: dict[int, dict[str, Lives]] = defaultdict(dict)
         self._tally: AgentTally | None = None
 
     def read(self, bytes_max: int = BYTES_MAX) -> tuple[AgentTally, int]:
@@ -125,6 +163,9 @@ class TallyReader:
 
     def _take(self, line: SpoolLine) -> None:
         self._starts.setdefault(line.incarnation, line.wall)
+        if line.event not in OWN_EVENTS and not _is_understood(line):
+            self._unread[line.incarnation][line.event] += 1
+        self._follow(line)
         if line.event == "SessionStart":
             path = line.payload().get("transcript_path")
             if isinstance(path, str) and path:
@@ -137,6 +178,46 @@ class TallyReader:
             failure = self._harness.failure(line.event, self._redactor.value(line.payload()))
             if failure is not None:
                 self._fail(line.incarnation, failure, line.mono, "spool")
+
+    def _follow(self, line: SpoolLine) -> None:
+        """Which sub-agents have begun or come to their end with this line. A new incarnation has none of the old ones:
+        what had not told of its end then was lost, and so it is when the client's session ends."""
+        if line.incarnation < self._latest:
+            return
+        if line.incarnation > self._latest:
+            self._latest = line.incarnation
+            self._change({}, line)
+        self._change(follow(self._running, line), line)
+
+    def _change(self, running: Mapping[str, Subagent], line: SpoolLine) -> None:
+        before, self._running = self._running, running
+        if running is before:
+            return
+        # There may be many of them, and most lines are about one.
+        is_about_one = running and line.event in ("SubagentStart", "SubagentStop")
+        for identity in (named(line)[0],) if is_about_one else {**before, **running}:
+            known, one = self._begun.get(identity), running.get(identity)
+            if known is not None and (one is None or one.since != known.since):
+                self._ended(self._begun.pop(identity), line)
+            if one is not None and identity not in self._begun:
+                key = f"{line.incarnation}:{one.id}:{one.since:.3f}"
+                told = SubagentTold(incarnation=line.incarnation, key=key, id=one.id, type=one.type, since=one.since)
+                self._begun[identity] = told
+                self._told.append(told)
+                self._live(told, Lives(started=1))
+
+    def _ended(self, one: SubagentTold, line: SpoolLine) -> None:
+        """A client that ends its turn and does not name it any more has ended it; a new session knows nothing of it."""
+        how = "ended" if line.event in ("SubagentStop", "SubagentStart", "Stop") else "lost"
+        said = _last_words(line) if line.event == "SubagentStop" else ""
+        objection = self._redactor.text(said)[:OBJECTION_MAX] if disagrees(said) else ""
+        seconds = round(max(0.0, line.mono - one.since), 3)
+        self._told.append(replace(one, how=how, seconds=seconds, objection=objection))
+        self._live(one, Lives(ended=int(how == "ended"), lost=int(how == "lost"), seconds=seconds))
+
+    def _live(self, one: SubagentTold, more: Lives) -> None:
+        lives = self._lives[one.incarnation]
+        lives[one.type] = lives.get(one.type, Lives()).plus(more)
 
     def _fail(self, incarnation: int, failure: Failure, at: float, source: str) -> None:
         self._errors[incarnation][failure.type] += 1
@@ -171,10 +252,32 @@ class TallyReader:
                 subagents=models[True].get(number, {}),
                 errors=dict(self._errors.get(number, {})),
                 denied=dict(self._denied.get(number, {})),
+                lives=dict(self._lives.get(number, {})),
+                unread=dict(self._unread.get(number, {})),
             )
-            for number in sorted({*models[False], *models[True], *self._errors, *self._denied})
+            for number in sorted(
+                {*models[False], *models[True], *self._errors, *self._denied, *self._lives, *self._unread}
+            )
         }
-        return AgentTally(incarnations=incarnations, told=tuple(self._told), behind=behind)
+        running = tuple(self._begun.values())
+        return AgentTally(incarnations=incarnations, told=tuple(self._told), running=running, behind=behind)
+
+
+def _is_understood(line: SpoolLine) -> bool:
+    """Whether the event is a known one with an object in it. What was cut is only too long."""
+    text = line.raw.strip()
+    is_cut = line.payload_bytes > len(line.raw)
+    is_known = line.event in EVENTS or line.event in OTHERS
+    return is_known and text.startswith(b"{") and (is_cut or text.endswith(b"}"))
+
+
+def _last_words(line: SpoolLine) -> str:
+    """What a sub-agent said in the end; of a payload that was cut, what is left of it."""
+    payload = line.payload()
+    if payload:
+        message = payload.get("last_assistant_message")
+        return message if isinstance(message, str) else ""
+    return line.raw.partition(b'"last_assistant_message"')[2].decode(errors="replace").replace("\\n", "\n")
 
 
 def _denial(payload: Mapping[str, object]) -> Denial:

@@ -5,13 +5,15 @@ All of it is cache: a crew member that starts anew begins with its first look, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 
+from dogwatch.harness import Harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
 from dogwatch.model.sight import Child, Tree, Turn
+from dogwatch.model.tally import Failure
 from dogwatch.world import census, files
 
 SEARCH_S = 10.0
@@ -44,6 +46,7 @@ class Track:
         self._found: tuple[str, ...] = ()
         self._transcript: tuple[int, int] | None = None
         self._context: float | None = None
+        self._ending: tuple[float, Failure] | None = None
         self._clients: dict[int, int] = {}
 
     def client(self, tree: census.Tree, named: int) -> int:
@@ -86,12 +89,14 @@ class Track:
             children=tuple(Child(one.process.pid, one.name, one.age_s, one.cpu_s) for one in tree.children),
         )
 
-    def context(self, path: str, share: Callable[[bytes], float | None]) -> float | None:
-        """The used share of the context; the transcript is read only where it has changed."""
+    def transcript(self, path: str, client: Harness) -> tuple[float | None, tuple[float, Failure] | None]:
+        """The used share of the context, and the error that has ended the latest turn; the transcript is read only
+        where it has changed."""
         if path and (changed := files.changed_tail(path, self._transcript)) is not None:
             self._transcript, tail = changed
-            self._context = share(tail) if tail else None
-        return self._context
+            self._context = client.context(tail) if tail else None
+            self._ending = client.ending(tail) if tail else None
+        return self._context, self._ending
 
     def elsewhere(
         self, run: RunRecord, outputs: Sequence[Output], known: Set[str], since: Moment, turn: Turn, mono: float

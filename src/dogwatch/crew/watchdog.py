@@ -12,6 +12,7 @@ from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Reviver, keep_dispatcher, renew
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.queues import alerts_queue
+from dogwatch.crew.strangers import Strangers
 from dogwatch.crew.worlds import WatchdogWorld
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, load_run, save
@@ -41,6 +42,7 @@ class Watchdog:
         self._dispatcher = Reviver()
         self._doubt = Doubt()
         self._books = Books()
+        self._strangers = Strangers()
         self._seen: WatchRecord | None = None
         self._told: set[str] = set()
 
@@ -68,6 +70,7 @@ class Watchdog:
         graph = cache(lambda: waits(view, sights, now))
         self._remember(ledger, found, sights, graph, view, held, now)
         self._books.keep(ledger, self.lease, view, world.eyes.tallies(view, names), sights, now)
+        self._strangers.look(ledger, self.lease, view, sights, now)
         if held:
             self._tell_doubt(ledger, held)
             return

@@ -26,6 +26,8 @@ PAYLOAD_BYTES_MAX = 4 * 1024 * 1024
 DEADLINE_S = 10.0
 """The hook's own limit, well below the client's, which would go on without an answer."""
 GATE = "PreToolUse"
+GEMINI = "gemini"
+"""The client whose payloads have other shapes."""
 CARRIERS = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop")
 """Events whose answer can carry a message to the agent."""
 CANARY = b"canary"
@@ -42,10 +44,14 @@ _INPUT = b'","tool_input":{'
 _COMMAND = b'"command":"'
 _READING_TOOLS = frozenset(
     b"Read Glob Grep LS NotebookRead TodoWrite WebFetch WebSearch Task Agent BashOutput AskUserQuestion ExitPlanMode"
-    b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop".split()
+    b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop"
+    b" read_file read_many_files list_directory glob grep_search search_file_content google_web_search web_fetch"
+    b" write_todos update_topic ask_user enter_plan_mode activate_skill get_internal_docs invoke_agent"
+    b" complete_task".split()
 )
 """Tools of the client's own that start no program and write no file."""
-_WRITING_TOOLS = (b"Edit", b"Write", b"MultiEdit")
+_WRITING_TOOLS = (b"Edit", b"Write", b"MultiEdit", b"write_file", b"replace")
+_SHELLS = (b"Bash", b"run_shell_command")
 _PATH = b'"file_path":"'
 _CWD = b'"cwd":"'
 _NOT_PLAIN = (b"/.", b"//", b"/tmux-", b"/cgroup.", b"\\")
@@ -56,17 +62,22 @@ _CODE = __file__.rpartition("guard/")[0].encode("utf-8", "surrogateescape")
 
 def main(arguments: list[str]) -> int:
     """Answers the event named by the first argument and returns the exit code."""
-    event = arguments[0] if arguments else ""
-    if not (event.isascii() and event.isalpha() and len(event) <= 64) or arguments[1:] not in ([], ["alone"]):
+    event, how = arguments[0] if arguments else "", arguments[1:]
+    if not (event.isascii() and event.isalpha() and len(event) <= 64) or how not in ([], ["alone"], [GEMINI]):
         return _say(EXIT_USAGE, f"{event[:80]!r} is not the name of an event", "run: hook.py EVENT < payload")
     if event == GATE:
-        return _gate(alone=len(arguments) > 1)
+        return _gate(alone=how == ["alone"], gemini=how == [GEMINI])
     _watch_the_time(EXIT_OK)
-    payload, size = _read(0, KEPT_BYTES_MAX)
-    if len(arguments) > 1:
+    payload, size = _read(0, PAYLOAD_BYTES_MAX if how == [GEMINI] else KEPT_BYTES_MAX)
+    if how == ["alone"]:
         return EXIT_OK
     spool = Spool(posix.environ)
     try:
+        if how == [GEMINI]:
+            from dogwatch.guard.gemini import translated
+
+            event, payload = translated(event, payload, spool)
+            payload, size = payload[:KEPT_BYTES_MAX], len(payload)
         if event == "UserPromptSubmit" and is_canary(payload):
             spool.append("Canary", payload, size)
             return _say(EXIT_DENY, "the guard fires", "this was only a test of it")
@@ -80,13 +91,18 @@ def main(arguments: list[str]) -> int:
         return _say(EXIT_OK, f"{event} could not be recorded: {error}", "is DOGWATCH_SPOOL a file that can be written?")
 
 
-def _gate(alone: bool) -> int:
+def _gate(alone: bool, gemini: bool = False) -> int:
     """May the client run this tool?"""
     _watch_the_time(EXIT_DENY)
     payload, size = _read(0, PAYLOAD_BYTES_MAX)
     spool = Spool({} if alone else posix.environ)
     problem = ""
     try:
+        if gemini and size <= PAYLOAD_BYTES_MAX:
+            from dogwatch.guard.gemini import translated
+
+            payload = translated(GATE, payload, spool)[1]
+            size = len(payload)
         if not alone:
             spool.append(GATE, payload[:KEPT_BYTES_MAX], size)
     except OSError as error:
@@ -134,7 +150,9 @@ def is_harmless(payload: bytes) -> bool:
     if name in _WRITING_TOOLS and payload.startswith(_PATH, begin) and payload.count(b'"file_path"') == 1:
         begin += len(_PATH)
         return _is_plain_file(payload[begin : payload.find(b'"', begin)], payload[:at])
-    if name != b"Bash" or not payload.startswith(_COMMAND, begin) or payload.count(b'"command"') != 1:
+    if name not in _SHELLS or b'"dir_path"' in payload:
+        return False
+    if not payload.startswith(_COMMAND, begin) or payload.count(b'"command"') != 1:
         return False
     begin += len(_COMMAND)
     end = payload.find(b'"', begin)

@@ -7,6 +7,7 @@ says. Whatever cannot be told is a denial, with what mends it.
 import os
 from _json import make_scanner
 
+from dogwatch.guard import patch
 from dogwatch.guard.files import normal
 from dogwatch.guard.judge import Caller, Verdict, judge
 from dogwatch.guard.paths import may_write
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 DENIED = "Denied"
 SHOWN_MAX = 4000
 FILE_BYTES_MAX = 262_144
-WRITERS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+WRITERS = {
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+    "write_file": "file_path",
+    "replace": "file_path",
+}
+SHELLS = ("Bash", "run_shell_command")
 COMMANDS = ("command", "cmd", "script")
 """What other tools call a command that they run."""
 _CODE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -59,6 +68,8 @@ def _verdict(call: "Mapping[str, Any]", alone: bool) -> Verdict:
         if not isinstance(name, str) or not isinstance(tool_input, dict):
             raise Denied("payload", "the client's account of this call cannot be read", _MEND)
         cwd = _text(call.get("cwd"))
+        if name == "run_shell_command" and tool_input.get("dir_path"):
+            cwd = os.path.join(cwd, _text(tool_input["dir_path"]))
         # An agent of ours may have a client of its own, with hooks that its user has installed.
         caller = _alone(cwd) if alone and "DOGWATCH_RUN" not in os.environ else _registered(cwd)
         return _judged(name, tool_input, caller)
@@ -79,19 +90,36 @@ def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdi
         path = tool_input.get(WRITERS[name])
         if not isinstance(path, str):
             raise Denied("payload", f"{name} names no file", _MEND)
-        world = World(caller)
-        real = os.path.realpath(os.path.join(caller.cwd or "/", os.path.expanduser(path)))
-        for one in {normal(path, caller.cwd), real}:
-            may_write(world, one, path)
+        _may_write(caller, path, caller.cwd)
+        return Verdict(True)
+    if name == patch.TOOL:
+        paths = list(patch.written(_text(tool_input.get("command"))))
+        if not paths:
+            raise Denied("payload", f"{name} names no file", _MEND)
+        for path in paths:
+            _may_write(caller, path, caller.cwd)
         return Verdict(True)
     commands = [_joined(tool_input[key]) for key in COMMANDS if key in tool_input]
-    if name == "Bash" and not any(commands):
+    if name in SHELLS and not any(commands):
         raise Denied("payload", "the call has no command", _MEND)
     for command in commands:
+        if patch.BEGIN in command:
+            # A client may apply it by itself, without a program that could be judged.
+            folder = os.path.join(caller.cwd, os.path.expanduser(patch.folder(command)))
+            for path in patch.written(command):
+                _may_write(caller, path, folder)
         verdict = judge(command, caller)
         if not verdict.allowed:
             return verdict
     return Verdict(True)
+
+
+def _may_write(caller: Caller, path: str, cwd: str) -> None:
+    """Denied where the file may not be written, by its name or by where that leads."""
+    world = World(caller)
+    real = os.path.realpath(os.path.join(cwd or "/", os.path.expanduser(path)))
+    for one in {normal(path, cwd), real}:
+        may_write(world, one, path)
 
 
 def _joined(words: object) -> str:

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 YOUR_FILES = "write below your project or your output folder; dogwatch's own files are read-only for you"
 OWN_NAMES = ("ledger.db", "runs", "tmux", "door", "spool", "bin", "settings.json", "tmux-1000", "default")
 """How files and folders in the protected places are called."""
+SETTINGS = {
+    ".claude": ("settings.json", "settings.local.json"),
+    ".codex": ("config.toml", "hooks.json"),
+    ".gemini": ("settings.json",),
+}
+"""The folders of clients with the files in which hooks are set up."""
 _GLOBS = (STAR, ANY, OPEN, CLOSE)
 _TMUX_EXAMPLES = ("tmux-1000", "tmux-0", "tmux-501")
 
@@ -100,10 +106,10 @@ def _protecting(world: World, path: str, whole: bool) -> str:
 def _holds_hooks(path: str, whole: bool) -> bool:
     """Whether a client's own settings are meant, in which hooks are set up and can be turned off."""
     *folders, name = _names(path) or [""]
-    if name == ".claude.json" or (whole and name == ".claude"):
+    if name == ".claude.json" or (whole and name in SETTINGS):
         return True
-    settings = ("settings.json", "settings.local.json")
-    return folders[-1:] == [".claude"] and any(_same_name(name, one) for one in settings)
+    settings = SETTINGS.get(folders[-1], ()) if folders else ()
+    return any(_same_name(name, one) for one in settings)
 
 
 def _within(path: str, root: str) -> bool:

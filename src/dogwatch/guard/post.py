@@ -17,8 +17,10 @@ CHARS_MAX = 9000
 def carry(spool: Spool, event: str, payload: bytes, size: int) -> int:
     """Records the event and answers it with the messages that it can carry."""
     call = parsed(payload)
-    # A sub-agent must not get its parent's mail. A stop that was held before is not held again.
-    if not call or "agent_id" in call or (event == "Stop" and call.get("stop_hook_active")):
+    # A sub-agent must not get its parent's mail. A stop that was held before is not held again,
+    # nor one that a person wanted.
+    is_over = event == "Stop" and (call.get("stop_hook_active") or call.get("interrupted"))
+    if not call or "agent_id" in call or is_over:
         spool.append(event, payload, size)
         return EXIT_OK
     taken = _take(spool.box, spool.incarnation)

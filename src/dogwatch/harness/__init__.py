@@ -28,7 +28,8 @@ class Screen:
 class Launch:
     """What an agent is started with. `python` is the interpreter that dogwatch runs on and `hook` the fast hook;
     `folder` is the agent's own, for the files that its client needs; `conversation` names what was said between the
-    client and its model: the same as before, where an incarnation is to go on with it."""
+    client and its model: the same as before, where an incarnation is to go on with it. `spool` is what the hooks of all
+    its incarnations have told; `sandboxed` is whether it lives in a namespace of its own."""
 
     role: Role
     python: str
@@ -36,25 +37,32 @@ class Launch:
     folder: str
     conversation: str
     marks: Mapping[str, str] = field(default_factory=dict)
+    spool: str = ""
+    sandboxed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """How a client is started: the program with its arguments, more variables, and files to be written before. In a
-    sandbox it finds the folders in `hidden` empty, and leaves nothing in them."""
+    sandbox it finds the folders in `hidden` empty, and leaves nothing in them. `kept` are folders of the agent's own in
+    which it may write there, but for the files above; `links` lead from there to what is the user's."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What makes a client talk to nobody but a scripted model: variables, and the files of a home of its own."""
+    """What makes a client talk to nobody but a scripted model: variables, and the files of a home of its own.
+    `permissions` are the rules of a role with which it runs commands without asking, in its own notation."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    permissions: tuple[str, ...] = ()
 
 
 class Harness(Protocol):
@@ -81,6 +89,10 @@ class Harness(Protocol):
         """How the client's abbreviation of a long paste begins; empty where it never abbreviates."""
 
     @property
+    def spoilt(self) -> str:
+        """The characters that its composer would change or act upon: what has one of them goes with a hook."""
+
+    @property
     def clear_keys(self) -> tuple[str, ...]:
         """The keys, by tmux's names, that take away the one line in the composer, wherever its cursor is."""
 
@@ -96,6 +108,10 @@ class Harness(Protocol):
     def guards(self) -> bool:
         """Whether its hooks can keep it from running a tool: then this is proven before it gets work, and messages can
         go with its hooks."""
+
+    @property
+    def speaks_first(self) -> bool:
+        """Whether its hooks tell of its start; those of some clients are silent until the first prompt."""
 
     @property
     def sandbox(self) -> str:
@@ -121,6 +137,10 @@ class Harness(Protocol):
     def context(self, tail: bytes) -> float | None:
         """The used share of the context, from the end of the client's transcript; None where it does not say."""
 
+    def ending(self, tail: bytes) -> tuple[float, Failure] | None:
+        """The error that has ended the latest turn, with its wall time, from the end of the client's transcript; None
+        where the turn goes on or has ended otherwise, and for clients whose hooks tell of it."""
+
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """What the screen means; a screen that is not understood is `unknown`."""
 
@@ -141,10 +161,15 @@ class Harness(Protocol):
 def harness(name: str) -> Harness:
     """The harness of that name."""
     from dogwatch.harness.claude import Claude
+    from dogwatch.harness.codex import Codex
     from dogwatch.harness.command import Command
+    from dogwatch.harness.gemini import Gemini
+    from dogwatch.harness.opencode import OpenCode
     from dogwatch.harness.scripted import Scripted
 
-    known: dict[str, Harness] = {one.name: one for one in (Claude(), Command(), Scripted())}
+    known: dict[str, Harness] = {
+        one.name: one for one in (Claude(), Codex(), Command(), Gemini(), OpenCode(), Scripted())
+    }
     if name not in known:
         raise UsageError(f"there is no harness {name!r}", hint=f"known are {', '.join(sorted(known))}")
     return known[name]

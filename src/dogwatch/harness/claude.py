@@ -122,6 +122,8 @@ class Claude(ClaudeFacts):
         }
         environment = {
             "HOME": home,
+            # Said all the same: the operator's own folder, where one is named, is another.
+            "CLAUDE_CONFIG_DIR": f"{home}/.claude",
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": DUMMY_KEY,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -129,7 +131,8 @@ class Claude(ClaudeFacts):
             "DISABLE_TELEMETRY": "1",
             "DISABLE_ERROR_REPORTING": "1",
         }
-        return Rehearsal(environment=environment, files={f"{home}/.claude.json": json.dumps(answers)})
+        files = {f"{home}/.claude/.claude.json": json.dumps(answers)}
+        return Rehearsal(environment=environment, files=files, permissions=("Bash",))
 
     def check_in(self, launch: Launch, question: str) -> Start | None:
         """The client without a terminal, with a copy of the conversation that is kept nowhere, and with the role's own

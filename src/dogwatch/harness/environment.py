@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from dogwatch.harness import Harness
 from dogwatch.model.plan import Role
@@ -27,6 +28,8 @@ _TOOLS = (
     " JAVA_HOME MAVEN_HOME GRADLE_HOME GRADLE_USER_HOME SDKMAN_DIR RBENV_ROOT GEM_HOME GEM_PATH BUNDLE_PATH"
     " ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR NIX_PATH NIX_PROFILES NIX_SSL_CERT_FILE"
 )
+_OWN = ("HOME", "XDG_*")
+"""Where a person keeps what is theirs."""
 BASE = (*_PERSON.split(), *_NETWORK.split(), *_TOOLS.split())
 """What every agent gets; `*` at the end stands for anything."""
 TERMINAL = {"TERM": "tmux-256color", "TERM_PROGRAM": "tmux"}
@@ -36,12 +39,34 @@ _IF = " if "
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def agent_variables(base: Mapping[str, str], client: Harness, role: Role) -> dict[str, str]:
-    """The variables of an agent of this role, but for those that tell it who it is; `base` is the crew's own."""
+def agent_variables(base: Mapping[str, str], client: Harness, role: Role, *, rehearsal: bool = False) -> dict[str, str]:
+    """The variables of an agent of this role, but for those that tell it who it is; `base` is the crew's own. In a
+    rehearsal a client gets nothing that could lead it to its real model, or to the user's own folders."""
     given = {**base, **role.environment}
     wanted = [*BASE, *_that_apply(client.variables, given), *role.inherit]
     kept = {name: value for name, value in base.items() if _matches(name, wanted) and not name.startswith(RESERVED)}
+    if rehearsal and client.package:
+        kept = {name: value for name, value in kept.items() if not (_leads_out(name, client) or _matches(name, _OWN))}
+        # A proxy would be asked for the scripted model on this machine.
+        for name in ("no_proxy", "NO_PROXY"):
+            kept[name] = ",".join(filter(None, (kept.get(name, ""), "127.0.0.1,localhost")))
     return {**kept, **TERMINAL, **role.environment}
+
+
+def rehearsed(role: Role, client: Harness, variables: Mapping[str, str]) -> Role:
+    """The role as it plays in a rehearsal, with the variables of that: without its own that lead to a real model."""
+    own = {name: value for name, value in role.environment.items() if not _leads_out(name, client)}
+    return replace(role, environment={**own, **variables})
+
+
+def _leads_out(name: str, client: Harness) -> bool:
+    """Whether a variable may hold a key, choose a provider or name the client's own folders: all that the client is
+    known to read, but for plain settings that are named in full."""
+    if is_secret(name):
+        return True
+    if not _matches(name, (pattern.partition(_IF)[0] for pattern in client.variables)):
+        return False
+    return name not in client.variables or name.rpartition("_")[2] in ("URL", "HOME", "DIR", "HOST", "ENDPOINT")
 
 
 def starting(variables: Mapping[str, str], file: str) -> tuple[list[str], str]:

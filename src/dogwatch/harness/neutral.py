@@ -29,8 +29,10 @@ class Neutral:
 
     package = ""
     pasted = ""
+    spoilt = "\t"
     clear_keys: tuple[str, ...] = ("C-e", "C-u")
     interrupt_keys: tuple[str, ...] = ("Escape",)
+    speaks_first = True
 
     def failure(self, event: str, payload: Mapping[str, Any]) -> Failure | None:
         """The error that a hook event tells of; None where it tells of none."""
@@ -51,6 +53,10 @@ class Neutral:
 
     def check_in(self, launch: Launch, question: str) -> Start | None:
         """There is no conversation."""
+        return None
+
+    def ending(self, tail: bytes) -> tuple[float, Failure] | None:
+        """Its hooks tell of it."""
         return None
 
     def transcripts(self, path: str) -> Sequence[str]:

@@ -15,9 +15,11 @@ from dogwatch.model.records import (
     CrewRecord,
     GateRecord,
     MessageRecord,
+    OverdueSubagent,
     RunRecord,
     TaskRecord,
 )
+from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 from dogwatch.model.view import RunView
 
 
@@ -68,6 +70,9 @@ def load_run(reader: Reader, run: str) -> RunView:
     plan = load(reader, Plan, f"plan/{run}")
     if record is None or plan is None:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists all runs")
+    versioned = any(role.instructions for role in plan.roles)
+    instructions = load_all(reader, InstructionsRecord, f"instructions/{run}/") if versioned else ()
+    readings = load_all(reader, ReadingRecord, f"reading/{run}/") if versioned else ()
     return RunView(
         plan=plan,
         run=record,
@@ -77,4 +82,7 @@ def load_run(reader: Reader, run: str) -> RunView:
         messages={r.id: r for r in load_all(reader, MessageRecord, f"message/{run}/")},
         gates={(r.phase, r.gate): r for r in load_all(reader, GateRecord, f"gate/{run}/")},
         crew={r.member: r for r in load_all(reader, CrewRecord, f"crew/{run}/")},
+        overdue=load_all(reader, OverdueSubagent, f"overdue/{run}/"),
+        instructions={r.role: r for r in instructions},
+        readings={r.agent: r for r in readings},
     )

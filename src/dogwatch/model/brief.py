@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check", "canary")
+KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check", "refresh", "canary")
 
 _HEADER = re.compile(r"\[dogwatch:(?P<id>m[0-9a-f-]+) (?P<kind>[a-z_]+) (?P<subject>[^\]\s]+)\]")
 
@@ -80,9 +80,59 @@ def nudge(duty: str, subject: str, why: str = "") -> str:
     return "\n".join(line for line in lines if line)
 
 
+def subagent_overdue(kind: str, ran_s: float, limit_s: float, quoted: str) -> str:
+    """What the parent of a sub-agent is told that has run past its time."""
+    lines = [
+        f"Your sub-agent {kind} has run for {ran_s:.0f} s without output; {limit_s:g} s are allowed.",
+        "Start it again, or go on without it and write down why:",
+        f'dogwatch subagent skip {quoted} --note "why"',
+        "It stays open until you have done one of the two, or it ends.",
+    ]
+    return "\n".join(lines)
+
+
 def health_check() -> str:
     """The body of a question for a sign of life."""
     return "Nothing was heard of you for a while. Please run: dogwatch heartbeat"
+
+
+def instructions(path: str, version: str) -> str:
+    """The line of a brief that names the role's instructions."""
+    named = f", version {version}," if version else ""
+    return f"Your instructions{named} are in {path}: read that file first, unless you know this version."
+
+
+REFRESH = "VERSION_REFRESH_REQUIRED"
+
+
+def refresh(path: str, before: str, version: str, hold_s: float) -> str:
+    """The body of a request to read instructions that have changed; without `hold_s`, nothing follows from it."""
+    lines = [
+        REFRESH,
+        f"Your instructions have changed: version {before} is now {version}.",
+        f"Read this file now: {path}",
+    ]
+    if hold_s:
+        lines += [
+            f"Until you have read it, what you send to other agents is held, for {hold_s:g} s at most.",
+            "It is noticed when your reading tool, or a plain cat of the whole file, has shown it to you.",
+            "Reports and reviews are taken all the same.",
+        ]
+    return "\n".join([*lines, "Then go on with what you were doing."])
+
+
+def refreshed_file(text: str) -> str:
+    """The path that a refresh asks to read."""
+    found = re.search(r"^Read this file now: (?P<path>.+)$", text, re.MULTILINE)
+    return found["path"] if found else ""
+
+
+def result(task: str, agent: str, outputs: str, failed: str) -> str:
+    """What the sender of a task is told of it: the files that were read and are as expected, or why there are none."""
+    came = (
+        f"has failed: {failed}" if failed else f"is accepted. It has written {outputs}, relative to $DOGWATCH_OUTPUT."
+    )
+    return f"The task {task} that you gave to {agent} {came}"
 
 
 def check_in(question: str) -> str:

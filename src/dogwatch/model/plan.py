@@ -26,6 +26,9 @@ def fill(text: str, *, agent: str, role: str, run: str) -> str:
     return text
 
 
+INSTRUCTIONS_BYTES_MAX = 1024 * 1024
+"""A file of instructions is looked at again and again: a larger one is none."""
+
 SQLITE = "sqlite:"
 """How the address of a database in a file begins."""
 
@@ -48,6 +51,8 @@ class Role:
     command: tuple[str, ...] = ()
     script: str = ""
     prompt: str = ""
+    instructions: str = ""
+    """The file that its holders must have read, as an absolute path."""
     capabilities: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
     sandbox: str = ""
@@ -126,6 +131,9 @@ class Gate:
     timeout_s: float = 600.0
 
 
+VALIDATORS = ("*validator*",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A review of an artifact by agents that did not write it. `author` is a dispatch, `reviewers` are agents."""
@@ -136,6 +144,8 @@ class Checkpoint:
     reviewers: tuple[str, ...]
     question: str = ""
     rounds_max: int = 3
+    validators: tuple[str, ...] = VALIDATORS
+    """Patterns of sub-agent types and agents whose late DISAGREE opens it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +197,8 @@ class Limits:
     tier3_s: float = 900.0
     checkpoint_s: float = 600.0
     hold_s: float = 60.0
+    refresh_s: float = 600.0
+    refresh_wave: int = 3
     mass_hold_s: float = 10.0
     run_quiet_s: float = 7200.0
     run_grace_s: float = 900.0
@@ -225,7 +237,7 @@ class Notify:
         return replace(self, targets=tuple(environment.get(TARGETS_VARIABLE, "").split()), command=command)
 
 
-_OF_THE_RUN = ("sweep_s", "hold_s", "mass_hold_s", "run_quiet_s", "run_grace_s", "deadline_s")
+_OF_THE_RUN = ("sweep_s", "hold_s", "refresh_wave", "mass_hold_s", "run_quiet_s", "run_grace_s", "deadline_s")
 OWN_LIMITS = tuple(one.name for one in fields(Limits) if one.name not in _OF_THE_RUN)
 """What may be set for a role or a dispatch; the others are about the whole run."""
 
@@ -243,6 +255,8 @@ class Plan:
     sensitive: bool = False
     limits: Limits = Limits()
     notify: Notify = Notify()
+    time_limits: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by patterns of sub-agent types, roles and agents; `policy/time_limits.py` has the built-in ones."""
 
     def role_of(self, agent: str) -> Role | None:
         """The role that `agent` holds, or None where the plan has no such agent."""

@@ -5,6 +5,7 @@ Only the captain that holds the run's lease writes them; everybody may read them
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,9 +17,18 @@ from dogwatch.model.sight import Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where a rehearsal plays: the folder with its scenario, its clients' homes and its copy of the project, and the
+    port of the scripted model, which stays the same for as long as the run lives."""
+
+    folder: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """A run: where it stands, where its files are, and how it ended. `returns` counts how often a review has sent it
-    back to an earlier phase."""
+    back to an earlier phase. A rehearsal has a `stage`."""
 
     run: str
     spec: str
@@ -35,6 +45,7 @@ class RunRecord:
     cause: str = ""
     sha256: str = ""
     cleared: bool = False
+    stage: Stage | None = None
 
     @property
     def key(self) -> str:
@@ -126,7 +137,8 @@ class TaskRecord:
 
     `marker` is what the expected outputs looked like when the task was dispatched: an output counts as written only
     where it looks different now, so that neither an old file nor a step of the wall clock can pass for a result.
-    `expect_from` is where its expected time comes from.
+    `expect_from` is where its expected time comes from. `sender` is the agent that has given it to another, by the call
+    `op` at the door; empty for the captain's own.
     """
 
     run: str
@@ -151,6 +163,8 @@ class TaskRecord:
     marker: Mapping[str, str] = field(default_factory=dict)
     rescued: bool = False
     note: str = ""
+    sender: str = ""
+    op: str = ""
 
     @property
     def key(self) -> str:
@@ -178,6 +192,8 @@ class CheckpointRecord:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     notes: str = ""
     closed: Moment | None = None
+    reopened: int = 0
+    """How often a late DISAGREE has opened it again."""
 
     @property
     def key(self) -> str:
@@ -280,6 +296,34 @@ class DecisionRecord:
     @property
     def key(self) -> str:
         return f"{'decision' if self.outcome else OPEN_DECISION}/{self.run}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueSubagent:
+    """A sub-agent that ran past its time without output: its parent was told, so many times, the last time at `told`.
+
+    It is open until `settled` says how it ended: started_again, skipped (with a note), ended, lost or run_ended.
+    """
+
+    run: str
+    agent: str
+    incarnation: int
+    id: str
+    type: str
+    limit_s: float
+    ran_s: float
+    opened: Moment
+    told: Moment
+    mails: int = 0
+    called: bool = False
+    settled: str = ""
+    note: str = ""
+
+    @property
+    def key(self) -> str:
+        # The client, and so the agent, chooses the id.
+        digest = hashlib.sha256(f"{self.incarnation}:{self.id}".encode(errors="replace")).hexdigest()
+        return f"overdue/{self.run}/{self.agent}/{digest[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Subagent:
-    """A sub-agent that the client has started and that has not ended."""
+    """A sub-agent that the client has started and that has not ended; `wrote` is when it last wrote a file, 0 for
+    never."""
 
     type: str
     since: float
+    id: str = ""
+    wrote: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Turn:
     empty where the client did. `failure` is the provider's error that ended the last turn, `dialog` the question that
     waits for a person's answer; `compacting` is since when the context is being made shorter (0: it is not),
     `compacted` when that was last done; `wrote` are the latest files that its tools were to write, and `transcript` is
-    the client's own file of its conversation.
+    the client's own file of its conversation. `begun` is when a sub-agent was last started, by type.
     """
 
     state: Literal["none", "idle", "working"] = "none"
@@ -52,6 +55,7 @@ class Turn:
     receipts: Mapping[str, float] = field(default_factory=dict)
     tools: Mapping[str, ToolCall] = field(default_factory=dict)
     subagents: Mapping[str, Subagent] = field(default_factory=dict)
+    begun: Mapping[str, float] = field(default_factory=dict)
     calls: tuple[tuple[str, str, str], ...] = ()
     laps: tuple[tuple[int, float], ...] = ()
     call: str = ""
@@ -111,7 +115,8 @@ class Sight:
     says nothing of its turns: whatever it does looks alike. `screen` is what the client shows that it is doing, by
     `source`: its own state file where it has one, else its screen. It has been so since `screen_since`, and the whole
     incarnation is looked at since `watched_since`. `life` is the newest sign of life that is no progress, on the
-    monotonic clock: cpu time, a screen that changes, a process that comes or goes; 0 for none so far. `elsewhere` are
+    monotonic clock: cpu time, a screen that changes, a process that comes or goes; 0 for none so far. A screen is
+    `strange` where something stands on it and no pattern knows it, whatever the client says elsewhere. `elsewhere` are
     files with the name of a missing output that were written since the dispatch in other places. `context` is the used
     share of what the client can keep in mind, None where it does not tell.
     """
@@ -128,6 +133,7 @@ class Sight:
     watched_since: float = 0.0
     life: float = 0.0
     composer: str | None = None
+    strange: bool = False
     lines: tuple[str, ...] = ()
     outputs: tuple[OutputSight, ...] = ()
     outputs_fresh: bool = False

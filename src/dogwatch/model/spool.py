@@ -21,6 +21,8 @@ PAYLOAD_BYTES_MAX = 65536
 NUMBER_MAX = 10**9
 TURN_ENDED = "TurnEnded"
 """The captain's own event: an interrupt has ended a turn, and no hook tells of that."""
+OWN_EVENTS = frozenset({"Denied", "Canary", "Delivered", "StopHeld", TURN_ENDED})
+"""What dogwatch itself writes; all others are the client's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,33 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lives:
+    """Sub-agents of one type: how many began, told of their end, were lost, and how long they took together."""
+
+    started: int = 0
+    ended: int = 0
+    lost: int = 0
+    seconds: float = 0.0
+
+    def plus(self, other: Lives) -> Lives:
+        return Lives(
+            started=self.started + other.started,
+            ended=self.ended + other.ended,
+            lost=self.lost + other.lost,
+            seconds=self.seconds + other.seconds,
+        )
+
+    def larger(self, other: Lives) -> Lives:
+        """The larger of each number."""
+        return Lives(
+            started=max(self.started, other.started),
+            ended=max(self.ended, other.ended),
+            lost=max(self.lost, other.lost),
+            seconds=max(self.seconds, other.seconds),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
     """One line of a transcript that tells of a call. A call may stand in several: `id` tells them apart, and the
     largest numbers count. `at` is its wall time."""
@@ -93,12 +120,15 @@ class Refusal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """The counts of one incarnation: tokens by model, of its own and of its sub-agents; errors by type, denials by
-    rule."""
+    rule, sub-agents by type."""
 
     own: Mapping[str, Tokens] = field(default_factory=dict)
     subagents: Mapping[str, Tokens] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     denied: Mapping[str, int] = field(default_factory=dict)
+    lives: Mapping[str, Lives] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """What its hooks have told and nobody understands, by event."""
 
     def larger(self, other: Tally) -> Tally:
         """The larger of each number: what was counted once stays counted, also when its file is gone."""
@@ -107,6 +137,8 @@ class Tally:
             subagents=_larger(self.subagents, other.subagents),
             errors=_more(self.errors, other.errors),
             denied=_more(self.denied, other.denied),
+            lives={key: self._lives(key).larger(other._lives(key)) for key in {**self.lives, **other.lives}},
+            unread=_more(self.unread, other.unread),
         )
 
     def plus(self, other: Tally) -> Tally:
@@ -115,7 +147,12 @@ class Tally:
             subagents=_sum(self.subagents, other.subagents),
             errors={key: self.errors.get(key, 0) + other.errors.get(key, 0) for key in {**self.errors, **other.errors}},
             denied={key: self.denied.get(key, 0) + other.denied.get(key, 0) for key in {**self.denied, **other.denied}},
+            lives={key: self._lives(key).plus(other._lives(key)) for key in {**self.lives, **other.lives}},
+            unread={key: self.unread.get(key, 0) + other.unread.get(key, 0) for key in {**self.unread, **other.unread}},
         )
+
+    def _lives(self, kind: str) -> Lives:
+        return self.lives.get(kind, Lives())
 
     @property
     def models(self) -> Mapping[str, Tokens]:

@@ -14,9 +14,11 @@ from dogwatch.model.records import (
     CrewRecord,
     GateRecord,
     MessageRecord,
+    OverdueSubagent,
     RunRecord,
     TaskRecord,
 )
+from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ class RunView:
     messages: Mapping[str, MessageRecord] = field(default_factory=dict)
     gates: Mapping[tuple[int, str], GateRecord] = field(default_factory=dict)
     crew: Mapping[str, CrewRecord] = field(default_factory=dict)
+    instructions: Mapping[str, InstructionsRecord] = field(default_factory=dict)
+    """The newest version of each role's instructions, by role."""
+    readings: Mapping[str, ReadingRecord] = field(default_factory=dict)
+    """Which version each agent has, by agent."""
+    overdue: Sequence[OverdueSubagent] = ()
+    """Sub-agents that ran past their time, the settled ones too."""
     _index: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was looked up once: a sweep asks for every agent, and a search for each would take the square of it."""
 
@@ -117,6 +125,18 @@ class RunView:
         if task is not None:
             own |= next((d.limits for d in self.plan.phases[task.phase].dispatches if d.name == task.dispatch), {})
         return replace(self.plan.limits, **own) if own else self.plan.limits  # type: ignore[arg-type]
+
+    def reading_of(self, agent: str) -> ReadingRecord | None:
+        """Which version the agent's current incarnation was told of; None where it was told of none."""
+        found = self.readings.get(agent)
+        return found if found is not None and found.incarnation == self.agents[agent].incarnation else None
+
+    def overdue_of(self, agent: str) -> dict[str, OverdueSubagent]:
+        """The overdue sub-agents of the agent's current incarnation, by id."""
+        if not self.overdue:
+            return {}
+        incarnation = self.agents[agent].incarnation
+        return {one.id: one for one in self.overdue if (one.agent, one.incarnation) == (agent, incarnation)}
 
     def owes(self, agent: str) -> bool:
         """Whether there is anything that the agent may have to do: a task, or any message to it."""

@@ -5,22 +5,26 @@ The order of the questions is the order of the sources: the process, the client'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
-from dogwatch.model.records import AgentRecord
+from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import STATE_FILE, Sight
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Kind, has_client
 from dogwatch.policy.idle_prompt import idle
 from dogwatch.policy.open_turn import LAP_WEIGHT, working
+from dogwatch.policy.subagents import own_subagents
 from dogwatch.policy.thresholds import retry_s
 
 WORKING = Diagnosis(kind="working", evidence=("hooks: a turn is open, and its last event is fresh",))
 RESTING = Diagnosis(kind="idle", evidence=("hooks: no turn is open, no task is held",))
 PAUSING = Diagnosis(kind="idle", evidence=("hooks: the turn has only just ended",))
 ALONE_S = 10.0
+NONE_SET: Mapping[str, float] = MappingProxyType({})
+NONE_LATE: Mapping[str, OverdueSubagent] = MappingProxyType({})
 
 
 def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Diagnosis | None:
@@ -51,9 +55,11 @@ def diagnose(
     now: Moment,
     awaited: Sequence[str] = (),
     ring: Sequence[str] = (),
+    time_limits: Mapping[str, float] = NONE_SET,
+    overdue: Mapping[str, OverdueSubagent] = NONE_LATE,
 ) -> Diagnosis:
     """What the facts mean for this agent and what it owes."""
-    case = Case(agent, duty, sight, limits, now, awaited, ring)
+    case = Case(agent, duty, sight, limits, now, awaited, ring, time_limits, overdue)
     if agent.process is None or agent.confirmed is None:
         return Diagnosis(kind="starting", evidence=("the spawn is not confirmed yet",))
     if sight.process == "unknown":
@@ -82,8 +88,8 @@ def _dead(case: Case) -> Diagnosis:
     process = f"process: {case.agent.process} is gone"
     if sight.process == "alive":
         process = f"process: the client (pid {sight.turn.pid}) is gone, its launcher lives"
-    if sight.outputs_fresh and sight.turn.state == "idle":
-        # It had ended its turn; had it died in the middle of one, the files might be half written.
+    if sight.outputs_fresh and sight.turn.state == "idle" and not own_subagents(case.duty, sight.turn, case.overdue):
+        # It had ended its turn; had it or a sub-agent died in the middle of one, the files might be half written.
         proof = (process, "hooks: its turn had ended", "files: every expected output is newer than the dispatch")
         advice = "take the outputs as they are"
         return Diagnosis(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
-from dogwatch.model.records import AgentRecord
-from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent, Turn
+from dogwatch.model.records import AgentRecord, OverdueSubagent
+from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent
 from dogwatch.model.view import Duty
 
 Kind = Literal[
@@ -48,13 +48,23 @@ IDLE_CORES = 0.05
 """Who uses less cpu than this only waits."""
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A sub-agent that has run past its time: how long, how long it may, and what its parent was told of it so far."""
+
+    subagent: Subagent
+    ran_s: float
+    limit_s: float
+    told: OverdueSubagent | None = None
+
+
 # Not frozen, though nobody changes one: a frozen one takes three times as long to make, for every agent in every sweep.
 @dataclass(slots=True, kw_only=True)
 class Diagnosis:
     """What an agent is doing. `stall` names this very stall: it changes with any progress, so that one stall gives
     one alert. `action` is empty where nothing should be done, and `advice` says the same in words. `own_fault` is
     whether the agent itself has failed; `waits_for` is whom or what it waits for; with `retell` it may have forgotten
-    what it was told."""
+    what it was told. `late` is the sub-agent that it is about."""
 
     kind: Kind
     confidence: float = SURE
@@ -66,6 +76,7 @@ class Diagnosis:
     own_fault: bool = True
     waits_for: str = ""
     retell: bool = False
+    late: Late | None = None
 
     @property
     def source(self) -> str:
@@ -77,7 +88,8 @@ class Diagnosis:
 @dataclass(slots=True)
 class Case:
     """All that a diagnosis rests on. `awaited` is who has not acknowledged this agent's mail, `ring` the agents that
-    wait for one another, this one included."""
+    wait for one another, this one included; `time_limits` is the pipeline's table, `overdue` what the ledger has of
+    this incarnation's sub-agents that were late, by id."""
 
     agent: AgentRecord
     duty: Duty | None
@@ -86,6 +98,8 @@ class Case:
     now: Moment
     awaited: Sequence[str] = ()
     ring: Sequence[str] = ()
+    time_limits: Mapping[str, float] = field(default_factory=dict)
+    overdue: Mapping[str, OverdueSubagent] = field(default_factory=dict)
 
     def age(self, mono: float) -> float:
         """Seconds since then."""
@@ -118,15 +132,6 @@ class Case:
 def any_new(sight: Sight) -> bool:
     """Whether any expected output was written since the dispatch."""
     return any(output.is_new for output in sight.outputs)
-
-
-def own_subagents(duty: Duty | None, turn: Turn) -> list[Subagent]:
-    """The sub-agents that work for what the agent owes now, the oldest first. Those of earlier work are its own affair:
-    nobody waits for them."""
-    if duty is None or not turn.subagents:
-        return []
-    since = duty.asked.mono if duty.asked is not None else 0.0
-    return sorted((one for one in turn.subagents.values() if one.since >= since), key=lambda one: one.since)
 
 
 def file_mono(case: Case, changed: float | None = None) -> float:
@@ -176,17 +181,4 @@ def stalled(case: Case, quiet_s: float) -> Diagnosis:
         action="PROBE",
         advice="ask for a sign of life, then start it again",
         stall=case.stall("hang", f"{case.sight.turn.newest:.3f}"),
-    )
-
-
-def subagent_overdue(case: Case, kind: str, since: float) -> Diagnosis:
-    return Diagnosis(
-        kind="subagent_overdue",
-        evidence=(
-            f"hooks: sub-agent {kind} runs for {case.age(since):.0f} s, {case.limits.subagent_s:g} s are allowed",
-        ),
-        action="NUDGE",
-        advice="ask its parent to start it again or to document the skip",
-        stall=case.stall("subagent", f"{since:.3f}"),
-        waits_for=f"sub-agent {kind}",
     )

@@ -10,22 +10,17 @@ from dogwatch.policy.diagnosis import (
     Diagnosis,
     any_new,
     file_mono,
-    own_subagents,
     stalled,
-    subagent_overdue,
 )
+from dogwatch.policy.subagents import own_subagents, subagent_overdue, waiting_for
 from dogwatch.policy.thresholds import claim_s
 
 
 def idle(case: Case) -> Diagnosis:
     turn, sight, duty = case.sight.turn, case.sight, case.duty
     quiet_s = case.age(turn.newest)
-    if subagents := own_subagents(duty, turn):
-        oldest = subagents[0]
-        if case.age(oldest.since) > case.limits.subagent_s:
-            return subagent_overdue(case, oldest.type, oldest.since)
-        proof = f"hooks: sub-agent {oldest.type} runs for {case.age(oldest.since):.0f} s"
-        return Diagnosis(kind="waiting", evidence=(proof,), waits_for=f"sub-agent {oldest.type}")
+    if subagents := own_subagents(duty, turn, case.overdue):
+        return subagent_overdue(case) or waiting_for(case, subagents[0])
     alone_s = case.age(max(turn.newest, sight.life, sight.watched_since))
     # With a sub-agent of earlier work in the background, a screen that looks busy says nothing of the agent itself.
     screen = "idle" if turn.subagents and sight.screen == "busy" else sight.screen

@@ -12,7 +12,7 @@ from dogwatch.policy.diagnose import diagnose, plainly_well
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.waits import WaitGraph, waits_for_files, waits_for_mail
 
-NEVER_RESTARTED = frozenset({"provider_wait", "subagent_overdue"})
+NEVER_RESTARTED = frozenset({"provider_wait"})
 """What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
 
 
@@ -43,7 +43,8 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
             return well
     awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
     members = graph.ring(name, limits.nudge_s) if mine else ()
-    found = diagnose(agent, view.duty_of(name), sight, limits, now, awaited, members)
+    duty, overdue = view.duty_of(name), view.overdue_of(name)
+    found = diagnose(agent, duty, sight, limits, now, awaited, members, view.plan.time_limits, overdue)
     if (
         found.action == "NUDGE"
         and found.kind in NEVER_RESTARTED

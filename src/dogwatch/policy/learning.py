@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dogwatch.policy.time_limits import TimeLimit
+
 DEFAULT_S = 1800.0
 SAMPLES_MIN = 10
 SAMPLES_MAX = 50
@@ -18,10 +20,14 @@ def learnt_s(took_s: Sequence[float]) -> float | None:
     return ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
 
 
-def expectation(said_s: float | None, role: str, took_s: Sequence[float]) -> tuple[float, str]:
-    """How long a dispatch should take, and where that comes from."""
+def expectation(
+    said_s: float | None, role: str, took_s: Sequence[float], limit: TimeLimit | None = None
+) -> tuple[float, str]:
+    """How long a dispatch should take, and where that comes from; `limit` is that of its holder's name."""
     if said_s is not None:
         return said_s, "the pipeline file"
+    if limit is not None:
+        return limit.seconds, f"the time limit of {limit.pattern}"
     learnt = learnt_s(took_s)
     if learnt is not None:
         return learnt, f"learnt from the last {len(took_s)} tasks of {role}"

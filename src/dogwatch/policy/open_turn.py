@@ -12,11 +12,10 @@ from dogwatch.policy.diagnosis import (
     any_new,
     file_mono,
     is_alive,
-    own_subagents,
     stalled,
-    subagent_overdue,
     tool_child,
 )
+from dogwatch.policy.subagents import own_subagents, subagent_overdue, waiting_for
 from dogwatch.policy.thresholds import claim_s
 
 LAP_WEIGHT = 1.5
@@ -42,9 +41,12 @@ def working(case: Case) -> Diagnosis:
             advice="look at what it repeats; interrupt it if that cannot succeed",
             stall=case.stall("loop", f"{turn.repeats_since:.3f}"),
         )
-    overdue = [one for one in own_subagents(case.duty, turn) if case.age(one.since) > limits.subagent_s]
-    if overdue:
-        return subagent_overdue(case, overdue[0].type, overdue[0].since)
+    if subagents := own_subagents(case.duty, turn, case.overdue):
+        if late := subagent_overdue(case):
+            return late
+        if sight.screen == "idle":
+            # A client may look idle while it waits for one.
+            return waiting_for(case, subagents[0])
     tool = min(turn.tools.values(), key=lambda call: call.since, default=None)
     child = tool_child(case)
     if sight.screen == "idle" and child is None and case.age(sight.screen_since) >= limits.nudge_s:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
-from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord, Verdict
 from dogwatch.model.view import RunView
 from dogwatch.policy.thresholds import OVERDUE_FACTOR
 
@@ -148,7 +148,8 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
         return ()
     if late := overdue(view.run, now):
         return (EndRun("FAILED", late),)
-    failed = [task for task in view.tasks.values() if task.state == "failed"]
+    # What an agent has given to another and has failed is for its sender to judge.
+    failed = [task for task in view.tasks.values() if task.state == "failed" and not task.sender]
     if failed and view.plan.on_task_failure == "fail":
         return (EndRun("FAILED", f"task {failed[0].task} failed: {failed[0].note}"),)
     staffing = _staff(view, now)
@@ -200,6 +201,10 @@ def _work(view: RunView) -> tuple[Decision, ...]:
     free = _free_agents(view)
     for task in tasks:
         found += _task(view, task, free)
+    # Work of a later phase that was under way when the run was sent back, and what agents have sent others for it.
+    for task in view.tasks.values():
+        if task.phase > view.run.phase and (task.state == "reported" or task.sender):
+            found += _task(view, task, free)
     if any(task.state not in ("accepted", "failed") for task in tasks):
         return tuple(found)
     found += [d for checkpoint in phase.checkpoints for d in _review(view, checkpoint_plan(view, checkpoint.name))]
@@ -284,12 +289,19 @@ def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
     verdicts = [record.verdicts[agent] for agent in asked if record.has_voted(agent)]
     if len(verdicts) < len(asked):
         return []
-    notes = "; ".join(v.note for v in verdicts if not v.approve and v.note)
-    if all(verdict.approve for verdict in verdicts):
+    # Sub-agents have no vote, but their objections count.
+    objections = [v for name, v in record.verdicts.items() if "/" in name and record.has_voted(name) and not v.approve]
+    if all(verdict.approve for verdict in (*verdicts, *objections)):
         return [CloseCheckpoint(plan.name, "approved")]
-    if record.round >= plan.rounds_max:
-        return [CloseCheckpoint(plan.name, "failed", f"not approved in {record.round} rounds: {notes}")]
-    return [CloseCheckpoint(plan.name, "revised", notes or "please revise")]
+    if record.round >= plan.rounds_max + record.reopened:
+        # It becomes the cause of the run's end, where a sensitive pipeline tells nothing of what agents say.
+        told = _notes(verdicts if view.run.sensitive else [*verdicts, *objections])
+        return [CloseCheckpoint(plan.name, "failed", f"not approved in {record.round} rounds: {told}")]
+    return [CloseCheckpoint(plan.name, "revised", _notes([*verdicts, *objections]) or "please revise")]
+
+
+def _notes(verdicts: Iterable[Verdict]) -> str:
+    return "; ".join(verdict.note for verdict in verdicts if not verdict.approve and verdict.note)
 
 
 def _close(view: RunView, phase: Phase) -> tuple[Decision, ...]:
@@ -312,7 +324,9 @@ def _gates(view: RunView, gates: Iterable[Gate]) -> tuple[Decision, ...]:
 
 
 def dispatch_of(view: RunView, task: TaskRecord) -> Dispatch:
-    """The dispatch that the task comes from."""
+    """The dispatch that the task comes from; one that an agent has sent is its own."""
+    if task.sender:
+        return Dispatch(name=task.dispatch, to=task.holders[0], task=task.text, outputs=task.outputs)
     return next(d for d in view.plan.phases[task.phase].dispatches if d.name == task.dispatch)
 
 

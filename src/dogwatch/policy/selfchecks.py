@@ -6,15 +6,16 @@ Where the machinery for one is not there, it says `not applicable` and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import CheckResult
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
-from dogwatch.policy.diagnosis import own_subagents
+from dogwatch.policy.diagnosis import Case
 from dogwatch.policy.route import expected_tasks
+from dogwatch.policy.subagents import late_subagents
 
 HEADROOM = 0.2
 """The share of memory that should be left."""
@@ -31,6 +32,8 @@ class Facts:
     missing: Mapping[str, str] = field(default_factory=dict)
     memory_left: float | None = None
     watchdog: str = ""
+    miscounts: Sequence[str] = ()
+    """Dispatches that are neither finished nor open, with the figures."""
 
 
 Verdict = tuple[str, str]
@@ -101,13 +104,24 @@ def _mail(facts: Facts) -> Verdict:
 
 
 def _subagents(facts: Facts) -> Verdict:
-    late = []
+    view, late = facts.view, {}
     for name, sight in facts.sights.items():
-        limit_s = facts.view.limits_of(name).subagent_s
-        for one in own_subagents(facts.view.duty_of(name), sight.turn):
-            if facts.now.mono - one.since > limit_s:
-                late.append(f"{one.type} of {name} runs for {facts.now.mono - one.since:.0f} s")
-    return _listed(late)
+        case = Case(
+            view.agents[name],
+            view.duty_of(name),
+            sight,
+            view.limits_of(name),
+            facts.now,
+            time_limits=view.plan.time_limits,
+            overdue=view.overdue_of(name),
+        )
+        for one in late_subagents(case):
+            late[name, one.subagent.id] = f"{one.subagent.type} of {name} runs for {one.ran_s:.0f} s"
+    for known in view.overdue:
+        if not known.settled and (known.agent, known.id) not in late:
+            told_s = facts.now.since(known.opened)
+            late[known.agent, known.id] = f"{known.type} of {known.agent}: told {told_s:.0f} s ago, and not settled"
+    return _listed(list(late.values()))
 
 
 def _partitions(facts: Facts) -> Verdict:
@@ -145,7 +159,7 @@ def _markers(facts: Facts) -> Verdict:
     missing = sorted(expected - {task.task for task in tasks})
     counts = f"{len(expected) - len(missing)} of {len(expected)} dispatches are there"
     dropped = [f"{counts}; dropped: {', '.join(missing)}"] if missing else []
-    return _listed(dropped)
+    return _listed([*dropped, *facts.miscounts])
 
 
 def _artifacts(facts: Facts) -> Verdict:
@@ -180,7 +194,7 @@ CHECKS: Mapping[str, tuple[str, Callable[[Facts], Verdict]]] = {
     "PARTITION_LIVENESS": ("a data partition that is empty or stale", _partitions),
     "CLAIMS_VALID": ("a task whose holder is gone", _claims),
     "RESERVATIONS_RESPECTED": ("a write without a reservation", _not_yet("the pipeline has no reservations")),
-    "DISPATCH_MARKERS": ("a dispatch that was dropped", _markers),
+    "DISPATCH_MARKERS": ("a dispatch that was dropped, or is not accounted for", _markers),
     "PHASE_GATE": ("an accepted artifact that is missing", _artifacts),
     "WATCHDOG_TIER3_OUTPUT_PEEK": ("work that is finished and not reported", _peek),
     "WATCHDOG_ALIVE": ("a watchdog that is dead or silent", _watchdog),

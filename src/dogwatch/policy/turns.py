@@ -19,9 +19,15 @@ WROTE_MAX = 20
 CALL_MAX = 200
 PERIOD_MAX = 4
 """So many calls that take turns are still seen as a loop."""
-WRITERS = frozenset({"write", "edit", "multiedit", "write_file", "replace"})
+PATCH = "apply_patch"
+WRITERS = frozenset({"write", "edit", "multiedit", "write_file", "replace", PATCH})
 """Tools that write files, by the names that clients have for them."""
+NAME_MAX = 64
+_PATCHING = re.compile(r"\s*(?:cd \S+ && )?apply_?patch\s")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update) File: *(.+?) *$", re.MULTILINE)
 _HELD = re.compile(rb'(?<!\\)"stop_hook_active"\s*:\s*true')
+_AGENT_ID = re.compile(rb'(?<!\\)"agent_id"\s*:\s*"([^"\\]+)"')
+_WORDS = re.compile(rb'(?<!\\)"(?:tool_input|tool_response|last_assistant_message|prompt)"\s*:')
 
 
 def fold(turn: Turn, line: SpoolLine) -> Turn:
@@ -29,8 +35,14 @@ def fold(turn: Turn, line: SpoolLine) -> Turn:
     if line.event == TURN_ENDED:
         return _ended(turn, line)
     newest = max(turn.newest, line.mono)
-    if _is_of_subagent(line):
-        return _with_subagents(replace(turn, newest=newest), line)
+    running = follow(turn.subagents, line)
+    if running is not turn.subagents:
+        turn = replace(turn, subagents=running)
+    if line.event == "SubagentStart":
+        turn = replace(turn, begun={**turn.begun, named(line)[1]: line.mono})
+    if _subagent_id(line):
+        # It may come after its parent's Stop, and says nothing of the parent's own turn.
+        return replace(turn, newest=newest)
     turn = replace(turn, newest=newest, own=max(turn.own, line.mono))
     if line.event in ("PostCompact", "SessionStart") and _is_compaction(line):
         return replace(turn, compacted=line.mono, compacting=0.0)
@@ -40,13 +52,50 @@ def fold(turn: Turn, line: SpoolLine) -> Turn:
     return change(turn, line) if change is not None else turn
 
 
+def follow(running: Mapping[str, Subagent], line: SpoolLine) -> Mapping[str, Subagent]:
+    """The sub-agents that run after one more hook event, by id. All who read a spool see the same of them."""
+    if line.event == "SubagentStart":
+        identity, kind = named(line)
+        return {**running, identity: Subagent(kind, line.mono, identity)}
+    if line.event == "SubagentStop":
+        identity, _ = named(line)
+        return {key: one for key, one in running.items() if key != identity} if identity in running else running
+    if line.event == "PostToolUse" and running:
+        one = running.get(_subagent_id(line))
+        is_output = one is not None and _text(line.payload().get("tool_name")).lower() in WRITERS
+        return {**running, one.id: replace(one, wrote=line.mono)} if one is not None and is_output else running
+    if line.event == "Stop" and b'"background_tasks"' in line.raw:
+        return _listed(running, line)
+    if line.event in ("SessionStart", "SessionEnd") and not _is_compaction(line) and not _subagent_id(line):
+        return {}
+    return running
+
+
+def _listed(running: Mapping[str, Subagent], line: SpoolLine) -> Mapping[str, Subagent]:
+    """What a client that ends its turn says itself of what still runs: whoever it does not name has ended."""
+    tasks = line.payload().get("background_tasks")
+    if not isinstance(tasks, list):
+        return running
+    found = {}
+    for task in tasks:
+        if isinstance(task, dict) and task.get("type") == "subagent" and task.get("status") == "running":
+            identity, kind = _short(task.get("id")), _short(task.get("agent_type")) or "sub-agent"
+            found[identity] = running.get(identity) or Subagent(kind, line.mono, identity)
+    return running if found == running else found
+
+
 def _prompted(turn: Turn, line: SpoolLine) -> Turn:
     prompt = line.payload().get("prompt", "")
     # A payload that was cut is no JSON any more; its header still stands in the raw bytes.
     text = prompt if isinstance(prompt, str) and prompt else line.raw.decode(errors="replace")
     seen = {header.id: line.mono for header in headers(text) if header.id not in turn.receipts}
     receipts = {**turn.receipts, **seen} if seen else turn.receipts
-    return replace(_open(turn, line), receipts=receipts, calls=(), laps=(), call="", repeats=0, failure="", stops=0)
+    # A client that goes on with a conversation may find its file only after it has told of its start.
+    transcript = _text(line.payload().get("transcript_path")) or turn.transcript
+    cleared = replace(_open(turn, line), calls=(), laps=(), call="", repeats=0, failure="")
+    # Of a stop that was held, some clients tell as if somebody had prompted them.
+    stops = turn.stops if line.payload().get("continues") else 0
+    return replace(cleared, receipts=receipts, transcript=transcript, stops=stops)
 
 
 def _received(turn: Turn, line: SpoolLine) -> Turn:
@@ -61,10 +110,25 @@ def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
     tool_input = payload.get("tool_input")
     call = f"{name} {json.dumps(tool_input, sort_keys=True)}" if payload else ""
     tool = ToolCall(name, _shown(tool_input), line.mono)
-    path = _text(tool_input.get("file_path")) if isinstance(tool_input, dict) and name.lower() in WRITERS else ""
+    path = _written(name, tool_input) if isinstance(tool_input, dict) else ""
     wrote = (*(one for one in turn.wrote if one != path), path)[-WROTE_MAX:] if path else turn.wrote
     opened = _with_call(_open(turn, line), call, path, line.mono)
+    if isinstance(tool_input, dict) and _is_patch(name, tool_input):
+        return replace(opened, wrote=wrote)  # done at once by the client itself, which does not always tell of its end
     return replace(opened, wrote=wrote, tools={**turn.tools, _text(payload.get("tool_use_id")) or name: tool})
+
+
+def _written(name: str, tool_input: Mapping[str, Any]) -> str:
+    """The file that a tool is to write, the first where there are several; empty where it is none."""
+    if _is_patch(name, tool_input):
+        found = _PATCHED.search(_text(tool_input.get("command")))
+        return found[1] if found else ""
+    return _text(tool_input.get("file_path")) if name.lower() in WRITERS else ""
+
+
+def _is_patch(name: str, tool_input: Mapping[str, Any]) -> bool:
+    """Whether Codex applies a patch: with a tool of its own, or with a command that it never gives to a shell."""
+    return name == PATCH or (name == "Bash" and _PATCHING.match(_text(tool_input.get("command"))) is not None)
 
 
 def _with_call(turn: Turn, call: str, path: str, mono: float) -> Turn:
@@ -134,13 +198,22 @@ def _ended(turn: Turn, line: SpoolLine) -> Turn:
     return replace(_close(turn, line), newest=newest, stops=0, ended=_text(payload.get("ended")))
 
 
+def failed(turn: Turn, mono: float, failure: str) -> Turn:
+    """The turn where an error has ended it at that time, of which only the client's transcript tells. What the agent
+    itself was heard of since belongs to another turn."""
+    if turn.state != "working" or turn.own >= mono:
+        return turn
+    ended = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0, newest=max(turn.newest, mono))
+    return replace(ended, state="idle", since=mono, failure=failure)
+
+
 def _failed(turn: Turn, line: SpoolLine) -> Turn:
     return replace(_close(turn, line), failure=_text(line.payload().get("error")) or "error")
 
 
 def _begun(turn: Turn, line: SpoolLine) -> Turn:
     transcript = _text(line.payload().get("transcript_path")) or turn.transcript
-    return replace(_close(turn, line), subagents={}, transcript=transcript, stops=0)
+    return replace(_close(turn, line), transcript=transcript, stops=0)
 
 
 def _open(turn: Turn, line: SpoolLine) -> Turn:
@@ -169,25 +242,29 @@ _CHANGES: Mapping[str, Callable[[Turn, SpoolLine], Turn]] = {
     "Notification": _asked,
     "Stop": _stopped,
     "StopFailure": _failed,
+    "Interrupt": lambda turn, line: replace(_close(turn, line), stops=0),
     "SessionStart": _begun,
     "SessionEnd": _begun,
 }
 
 
-def _is_of_subagent(line: SpoolLine) -> bool:
-    """A sub-agent's event: it may come after its parent's Stop and says nothing of the parent's own turn."""
-    return b'"agent_id"' in line.raw and "agent_id" in line.payload()
-
-
-def _with_subagents(turn: Turn, line: SpoolLine) -> Turn:
+def _subagent_id(line: SpoolLine) -> str:
+    """Of which sub-agent the event is; empty where it is the agent's own."""
+    if b'"agent_id"' not in line.raw:
+        return ""
     payload = line.payload()
-    identity = _text(payload.get("agent_id"))
-    if line.event == "SubagentStart":
-        started = Subagent(_text(payload.get("agent_type")) or "sub-agent", line.mono)
-        return replace(turn, subagents={**turn.subagents, identity: started})
-    if line.event == "SubagentStop":
-        return replace(turn, subagents={key: one for key, one in turn.subagents.items() if key != identity})
-    return turn
+    if payload:
+        return _short(payload.get("agent_id"))
+    # Of a payload that was cut, what stands before the words of a tool or a model still says it.
+    found = _AGENT_ID.search(_WORDS.split(line.raw, maxsplit=1)[0])
+    return _short(found[1].decode(errors="replace")) if found else ""
+
+
+def named(line: SpoolLine) -> tuple[str, str]:
+    """The id and the type of the sub-agent that starts or stops."""
+    identity = _subagent_id(line)
+    kind = _short(line.payload().get("agent_type")) or "sub-agent"
+    return identity or kind, kind
 
 
 def _is_compaction(line: SpoolLine) -> bool:
@@ -202,6 +279,11 @@ def _shown(tool_input: Any) -> str:
     first = next((value for value in tool_input.values() if isinstance(value, str)), "")
     text = tool_input.get("command") or tool_input.get("file_path") or first
     return " ".join(str(text).split())[:SHOWN_MAX]
+
+
+def _short(value: Any) -> str:
+    """A name that a client gives, as it can be kept."""
+    return _text(value)[:NAME_MAX].encode(errors="replace").decode().replace("\0", "")
 
 
 def _text(value: Any) -> str:

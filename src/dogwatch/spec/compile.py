@@ -26,6 +26,7 @@ def compile_plan(pipeline: schema.Pipeline, found: Survey, folder: str) -> plan.
         sensitive=pipeline.sensitive,
         limits=plan.Limits(**pipeline.limits.model_dump()),
         notify=_notify(pipeline.notify, folder),
+        time_limits=dict(pipeline.time_limits),
     )
 
 
@@ -45,6 +46,7 @@ def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
         command=tuple(role.command),
         script=script_path(folder, role.script) if role.script else "",
         prompt=role.prompt,
+        instructions=script_path(folder, role.instructions) if role.instructions else "",
         capabilities=tuple(role.capabilities),
         permissions=tuple(role.permissions),
         sandbox=role.sandbox or "",
@@ -97,6 +99,7 @@ def _checkpoint(index: int, item: schema.Checkpoint, files: Files) -> plan.Check
         reviewers=tuple(dict.fromkeys(a for name in item.reviewers for a in agents_of(files.found, name))),
         question=item.question,
         rounds_max=item.rounds_max,
+        validators=tuple(item.validators),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from dogwatch.model.plan import PLACEHOLDERS, fill
+from dogwatch.model.plan import INSTRUCTIONS_BYTES_MAX, PLACEHOLDERS, fill
 from dogwatch.spec.order import Order
 from dogwatch.spec.problem import Place, did_you_mean
 from dogwatch.spec.rules import agents_of
@@ -62,6 +62,7 @@ def apply(source: Source, found: Survey, folder: str) -> None:
     _artifacts(source, files)
     _deliverable(source, files)
     _scripts(source, found, folder)
+    _instructions(source, found, folder)
     _targets_file(source, found, folder)
 
 
@@ -150,6 +151,20 @@ def _scripts(source: Source, found: Survey, folder: str) -> None:
         if "\0" in script or not os.path.isfile(script_path(folder, script)):
             message = f"there is no scenario file {script!r}"
             source.report((*role.place, "script"), message, "the path is relative to the pipeline file's folder")
+
+
+def _instructions(source: Source, found: Survey, folder: str) -> None:
+    for role in found.roles:
+        name = role.body.get("instructions")
+        if not isinstance(name, str) or not name.strip():
+            continue
+        path = script_path(folder, name) if "\0" not in name else ""
+        hint = "the path is relative to the pipeline file's folder"
+        if not os.path.isfile(path):
+            source.report((*role.place, "instructions"), f"there is no file {name!r}", hint)
+        elif not 0 < os.path.getsize(path) <= INSTRUCTIONS_BYTES_MAX:
+            message = f"the instructions {name!r} are empty, or larger than {INSTRUCTIONS_BYTES_MAX} bytes"
+            source.report((*role.place, "instructions"), message, "put what is long into files that it names")
 
 
 def _targets_file(source: Source, found: Survey, folder: str) -> None:

@@ -74,7 +74,7 @@ class Output(Part):
         return {"path": value} if isinstance(value, str) else value
 
 
-HarnessName = Literal["scripted", "command", "claude"]
+HarnessName = Literal["scripted", "command", "claude", "codex", "opencode", "gemini"]
 HARNESSES: tuple[str, ...] = get_args(HarnessName)
 
 
@@ -97,8 +97,9 @@ class Role(Part):
     """A kind of agent: how it is started and what it may do."""
 
     harness: HarnessName = Field(
-        description="How the agent is driven: `claude` is Claude Code, with its own login and configuration; `scripted`"
-        " plays a scenario file and needs no model; `command` starts any program."
+        description="How the agent is driven: `claude` is Claude Code, `codex` is Codex, `opencode` is OpenCode,"
+        " `gemini` is the Gemini CLI, each with its own login and configuration; `scripted` plays a scenario file and"
+        " needs no model; `command` starts any program."
     )
     script: FilePath | None = Field(
         None, description="For `scripted`: the scenario file, relative to the pipeline file. It must exist."
@@ -110,6 +111,12 @@ class Role(Part):
         " the one of its name on the PATH, with more arguments of its own. `${here}` is the pipeline file's folder.",
     )
     prompt: Text = Field("", description="Who its holders are and how they work; stands before each task.")
+    instructions: FilePath | None = Field(
+        None,
+        description="A file that its holders must have read, relative to the pipeline file. It must exist. When it is"
+        " changed in the middle of a run, they are told, and their mail is held until they have read it. Its version is"
+        " the `version:` of its front matter, else the beginning of its SHA-256.",
+    )
     capabilities: list[Name] = Field(
         [],
         max_length=50,
@@ -166,7 +173,8 @@ class Dispatch(Part):
     expect_s: Seconds | None = Field(
         None,
         description="How long it should take. When it takes half as long again, and twice later, an alert says so."
-        " Where nothing is said, it is learnt from the role's earlier tasks once there are ten, and 1,800 s before.",
+        " Where nothing is said, `time_limits` counts for the holder's name; else it is learnt from the role's earlier"
+        " tasks once there are ten, and 1,800 s before.",
     )
     after: list[Name] = Field(
         [], max_length=200, description="Dispatches of this or an earlier phase that must be accepted first."
@@ -193,6 +201,12 @@ class Checkpoint(Part):
     )
     question: Text = Field("", description="What they shall judge. `{agent}`, `{role}` and `{run}` are filled in.")
     rounds_max: int = Field(3, ge=1, le=20, description="After this many rounds without approval the run has failed.")
+    validators: list[Word] = Field(
+        list(plan.VALIDATORS),
+        max_length=50,
+        description="Patterns of sub-agent types and agents whose DISAGREE counts: before the approval as REVISE, after"
+        " it the step is opened again. With `[]` nobody's does but the reviewers'.",
+    )
 
 
 class Partition(Part):
@@ -304,7 +318,10 @@ class Limits(Part):
     dialog_s: Seconds = Field(
         _LIMITS.dialog_s, description="A dialog that has stood on the screen for this long waits for a person."
     )
-    subagent_s: Seconds = Field(_LIMITS.subagent_s, description="How long a sub-agent may run.")
+    subagent_s: Seconds = Field(
+        _LIMITS.subagent_s,
+        description="How long a sub-agent may run without output whose type matches no pattern of `time_limits`.",
+    )
     claim_s: Seconds = Field(
         _LIMITS.claim_s,
         description="An agent that holds a task and has given no sign of life for this long is asked for one.",
@@ -327,6 +344,17 @@ class Limits(Part):
     )
     hold_s: Seconds = Field(
         _LIMITS.hold_s, description="How long nobody is started or nudged after the provider has refused a turn."
+    )
+    refresh_s: Seconds = Field(
+        _LIMITS.refresh_s,
+        description="How long the mail of an agent that was told of new `instructions` is held, where it does not read"
+        " them.",
+    )
+    refresh_wave: int = Field(
+        _LIMITS.refresh_wave,
+        ge=1,
+        le=1000,
+        description="How many agents at a time are told of new `instructions`; then the next ones.",
     )
     mass_hold_s: Annotated[float, Field(ge=0, le=3600)] = Field(
         _LIMITS.mass_hold_s,
@@ -382,6 +410,14 @@ class Pipeline(Part):
         " `${` itself; `--set name=value` sets another value for one run.",
     )
     limits: Limits = Field(Limits.model_validate({}), description="Thresholds and caps.")
+    time_limits: dict[Word, Seconds] = Field(
+        {},
+        max_length=200,
+        description="How long sub-agents may run without output, and how long tasks of roles and agents are expected to"
+        " take, in seconds by patterns of their names such as `analyst-*`; the longest pattern that matches counts."
+        " Built in are `aa-data-step*` 600, `aa-execution-step*` 900, `aa-framework`, `aa-data` and `aa-final` 1800."
+        " Where none matches, `subagent_s` and what was learnt count.",
+    )
     notify: Notify = Field(Notify.model_validate({}), description="How a person is told of what needs one.")
     on_task_failure: Literal["fail", "partial"] = Field(
         "fail",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from dogwatch.model import brief
 from dogwatch.testing.body import Body, Order
 from dogwatch.testing.loop import Answer, Steps, Wait
 
@@ -101,6 +102,13 @@ def mail(body: Body, message: Message) -> Steps[None]:
     )
     result = yield from body.dogwatch("mail", "ack", message.id)
     body.truth.did("mail_ack", id=message.id, code=result.code if result else None)
+
+
+def refresh(body: Body, message: Message) -> Steps[None]:
+    """Reads the instructions that have changed, with its own tool."""
+    path = brief.refreshed_file(message.text)
+    yield from body.tool("Read", {"file_path": path}, pause(0.1))
+    body.truth.did("read", path=path)
 
 
 def resume(body: Body, subject: str) -> Steps[None]:

@@ -268,8 +268,9 @@ class Body:
 
     # Sub-agents
 
-    def subagent(self, kind: str, seconds: float, output: str, started: Answer) -> Steps[None]:
-        """A sub-agent from its start to its end, beside the agent's own turns; answers `started` when it runs."""
+    def subagent(self, kind: str, seconds: float, output: str, says: str, started: Answer) -> Steps[None]:
+        """A sub-agent from its start to its end, beside the agent's own turns; answers `started` when it runs. `says`
+        is its last message, where that is not about its output."""
         agent_id = f"a{os.urandom(8).hex()}"
         about = {"agent_id": agent_id, "agent_type": kind}
         self.subagents[agent_id] = {"id": agent_id, "type": "subagent", "status": "running", "agent_type": kind}
@@ -290,7 +291,8 @@ class Body:
             self.children.discard(process)
             del self.subagents[agent_id]
         self.truth.did("subagent_end", id=agent_id, type=kind, code=code, output=output)
-        yield from self.hook("SubagentStop", **about, stop_hook_active=False, last_assistant_message=content.strip())
+        said = says or content.strip()
+        yield from self.hook("SubagentStop", **about, stop_hook_active=False, last_assistant_message=said)
 
 
 def hook_command(event: str) -> list[str]:

@@ -291,6 +291,7 @@ STEPS: dict[str, dict[str, Field]] = {
         "seconds": (_seconds, 1.0),
         "output": (_text, ""),
         "never": (_flag, False),
+        "says": (_text, ""),
     },
     "stop_loop": {"times": (_whole, None), "seconds": (_seconds, 0.1), "deaf": (_flag, False)},
     "context": {"used": (_share, _REQUIRED), "full": (_flag, False)},

@@ -100,7 +100,7 @@ def _subagent(program: Program, step: Step, message: Message) -> Steps[None]:
     seconds = SUBAGENT_NEVER_S if step["never"] else step["seconds"]
     program.body.say(f"Agent({step['type']})")
     started = Answer()
-    sub_agent = program.body.subagent(step["type"], seconds, step["output"], started)
+    sub_agent = program.body.subagent(step["type"], seconds, step["output"], step["says"], started)
     program.body.loop.start(sub_agent, lambda: program.notify(step["type"]))
     yield Wait(answer=started)
 

@@ -169,6 +169,8 @@ class Turns:
             yield from self._claim(message)
         elif message.kind == "nudge" and f"dogwatch mail ack {message.subject}" in message.text:
             yield from behaviours.mail(self._body, replace(message, id=message.subject))
+        elif message.kind == "refresh":
+            yield from behaviours.refresh(self._body, message)
         elif message.kind == "health_check":
             yield from self._body.dogwatch("heartbeat")
         elif message.kind in ("nudge", "notification"):

@@ -79,6 +79,15 @@ class Home:
     def check_in(self, run: str, item: str, attempt: int) -> str:
         return f"{self.run(run)}/checkins/{item}-{attempt}"
 
+    @property
+    def rehearsals(self) -> str:
+        """Where rehearsals play: beside this home, because agents must not write in it."""
+        return f"{self.path}-rehearsals"
+
+    def model(self, run: str) -> str:
+        """What is noted of a rehearsal's scripted model."""
+        return f"{self.run(run)}/model"
+
     def beat(self, member: str, run: str = "") -> str:
         """The member's sign of life."""
         return f"{self.run(run)}/{member}.beat" if run else f"{self.path}/{member}.beat"

@@ -54,6 +54,8 @@ class Question:
     said: tuple[Said, ...]
     conversation: str = ""
     """The client's own name for the conversation; empty where it gives none."""
+    role: str = ""
+    """Whom the client plays in a rehearsal: what its URL has before the protocol's own path."""
     system: str = ""
     tools: tuple[str, ...] = ()
     stream: bool = False

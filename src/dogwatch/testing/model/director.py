@@ -109,7 +109,7 @@ class Director:
     def _begins(self, number: int, rule: Rule, question: Question, at: int) -> bool:
         turn = question.turn
         text, results = turn.rounds[at].text, turn.rounds[at].results
-        if rule.side not in ("any", question.side):
+        if rule.side not in ("any", question.side) or rule.role not in ("", question.role):
             return False
         if at > 0 and rule.tool_result is None and not (text and rule.prompt):
             return False  # it was for the prompt; taken again after its own tool call, it would never end

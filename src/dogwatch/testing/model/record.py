@@ -25,6 +25,7 @@ class Request:
     stream: bool = False
     side: bool = False
     conversation: str = ""
+    role: str = ""
     rule: str = ""
     step: str = ""
     number: int = 0
@@ -46,6 +47,7 @@ class Request:
         turn = question.turn
         self.body = question.body
         self.model, self.stream, self.side = question.model, question.stream, question.side
+        self.role = question.role
         self.conversation, self.messages, self.tools = question.conversation, question.messages, question.tools
         self.prompt = turn.prompt[:TEXT_MAX]
         self.tool_result = (turn.rounds[-1].results or "")[:TEXT_MAX]

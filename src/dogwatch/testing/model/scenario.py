@@ -48,6 +48,7 @@ class Rule:
 
     do: tuple[Step, ...]
     name: str = ""
+    role: str = ""
     prompt: re.Pattern[str] | None = None
     tool_result: re.Pattern[str] | None = None
     system: re.Pattern[str] | None = None
@@ -64,6 +65,7 @@ class Scenario:
     after_tool: str = "The tool has answered."
     token_s: float = 0.0
     usage: Usage = Usage()
+    variables: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
 
 
@@ -151,6 +153,10 @@ def _usage(where: str, data: Any) -> Usage:
     return Usage(**fields.fields(where, data, _USAGE))
 
 
+def _variables(where: str, data: Any) -> dict[str, str]:
+    return {name: fields.text(f"{where}.{name}", value) for name, value in fields.mapping(where, data).items()}
+
+
 def _calls(where: str, data: Any) -> tuple[Mapping[str, Any], ...]:
     if not isinstance(data, list) or not data:
         raise wrong(where, "a list of calls", data)
@@ -168,10 +174,12 @@ _TOP: dict[str, Field] = {
     "after_tool": (fields.text, Scenario().after_tool),
     "token_s": (fields.seconds, 0.0),
     "usage": (_usage, Usage()),
+    "variables": (_variables, {}),
     "rules": (_rules, ()),
 }
 _RULE: dict[str, Field] = {
     "name": (fields.text, ""),
+    "role": (fields.text, ""),
     "prompt": (fields.pattern, None),
     "tool_result": (fields.pattern, None),
     "system": (fields.pattern, None),

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ from dogwatch.testing.model.answer import Answer, answer, tokens_of
 from dogwatch.testing.model.anthropic import Anthropic
 from dogwatch.testing.model.conversation import Question
 from dogwatch.testing.model.director import Director
+from dogwatch.testing.model.gemini import Gemini
+from dogwatch.testing.model.openai_chat import OpenAIChat
+from dogwatch.testing.model.openai_responses import OpenAIResponses
 from dogwatch.testing.model.record import Request
 from dogwatch.testing.model.scenario import Scenario
 from dogwatch.testing.model.wire import BadRequestError, Wire
@@ -29,7 +33,7 @@ BODY_BYTES_MAX = 50 * 1024 * 1024
 DISCARD_BYTES_MAX = 1024 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 WAIT_S_MAX = 1e6
-WIRES: tuple[Wire, ...] = (Anthropic(),)
+WIRES: tuple[Wire, ...] = (Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
 
 
 class Server(ThreadingHTTPServer):
@@ -81,8 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def serve(self) -> None:
         """Answers one request, whatever it is."""
-        path = self.path.partition("?")[0]
-        request = Request(self.command, path)
+        role, path = _addressed(self.path.partition("?")[0])
+        request = Request(self.command, path, role=role)
         wire = next((wire for wire in WIRES if wire.serves(path)), WIRES[0])
         try:
             try:
@@ -123,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._note(request, 200)
             self._reply(request, 200, aside)
             return
-        question = wire.question(request.method, request.path, self._lower_headers(), body)
+        asked = wire.question(request.method, request.path, self._lower_headers(), body)
+        question = replace(asked, role=request.role)
         request.describe(question)
         choice = self.server.director.choose(question)
         request.rule, request.step, request.number = choice.rule, choice.step.name, choice.number
@@ -254,6 +259,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
+
+
+def _addressed(path: str) -> tuple[str, str]:
+    """Whom the client plays, where its URL says so, and the path that its protocol knows."""
+    _, _, rest = path[1:].partition("/")
+    if rest and not any(wire.serves(path) for wire in WIRES) and any(wire.serves(f"/{rest}") for wire in WIRES):
+        return path[1 : -len(rest) - 1], f"/{rest}"
+    return "", path
 
 
 def _is_here(host: str) -> bool:

@@ -11,7 +11,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
-from dogwatch.model.sight import Child, OutputSight, Sight, Subagent, ToolCall, Tree, Turn
+from dogwatch.model.sight import Child, OutputSight, Sight, Subagent, ToolCall, Tree, Turn, Wait
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
@@ -190,9 +190,10 @@ def test_an_output_in_the_wrong_place_is_named() -> None:
 
 
 def test_who_waits_for_an_answer_is_not_silent_and_a_ring_is_a_deadlock() -> None:
-    result = found(idle(100), awaited=["judge"])
+    letter = Wait("writer", "judge", "mail m01", 90.0)
+    result = found(idle(100), awaited=[letter])
     assert (result.kind, result.action, result.waits_for) == ("waiting", "", "judge")
-    result = found(idle(100), awaited=["judge"], ring=("writer", "judge"))
+    result = found(idle(100), awaited=[letter], ring=("writer", "judge"))
     assert (result.kind, result.action, result.waits_for) == ("deadlock", "NUDGE", "judge")
     assert "writer waits for judge waits for writer" in result.evidence[1]
 

@@ -121,6 +121,21 @@ def test_who_holds_no_task_gives_none_and_nobody_gives_too_many(ledger: Store, c
     assert "is written in task" in give(machine, "judge", to="writer", outputs=["1.md"])["message"]
 
 
+def test_who_waits_for_a_task_that_it_has_sent_is_left_alone(ledger: Store, clock: ManualClock) -> None:
+    def script(who: VirtualAgent, header: Header) -> str:
+        return "silent" if header.subject == "draft" or header.kind == "dispatch" else ""
+
+    impatient = replace(ONE, limits=replace(LIMITS, nudge_s=20.0, peek_s=20.0))
+    machine = at_work(ledger, clock, impatient, script)
+    assert give(machine)["ok"]
+    # The receiver stops over it and must be nudged, which takes longer than anybody may be silent.
+    machine.run_until(lambda: bool(machine.events("task_accepted")), 300)
+    assert [event.agent for event in machine.events("agent_nudged")] == ["judge"]
+    assert not machine.events("agent_restarted")
+    machine.agents["writer"].work("draft", "- draft.md (file)")
+    assert finish(machine, 60) == ("COMPLETED", "")
+
+
 def test_a_call_that_is_made_again_is_one_task(ledger: Store, clock: ManualClock) -> None:
     machine = at_work(ledger, clock, ONE, lambda who, header: "silent")
     answers = [give(machine, op_id="the-same") for _ in range(2)]

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
-from dogwatch.model.sight import STATE_FILE, Sight
+from dogwatch.model.sight import STATE_FILE, Sight, Wait
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Kind, has_client
 from dogwatch.policy.idle_prompt import idle
@@ -53,7 +53,7 @@ def diagnose(
     sight: Sight,
     limits: Limits,
     now: Moment,
-    awaited: Sequence[str] = (),
+    awaited: Sequence[Wait] = (),
     ring: Sequence[str] = (),
     time_limits: Mapping[str, float] = NONE_SET,
     overdue: Mapping[str, OverdueSubagent] = NONE_LATE,

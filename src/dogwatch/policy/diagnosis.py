@@ -9,7 +9,7 @@ from typing import Literal
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
-from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent
+from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent, Wait
 from dogwatch.model.view import Duty
 
 Kind = Literal[
@@ -87,16 +87,16 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class Case:
-    """All that a diagnosis rests on. `awaited` is who has not acknowledged this agent's mail, `ring` the agents that
-    wait for one another, this one included; `time_limits` is the pipeline's table, `overdue` what the ledger has of
-    this incarnation's sub-agents that were late, by id."""
+    """All that a diagnosis rests on. `awaited` are the letters and sent tasks of this agent's that others have not
+    settled, `ring` the agents that wait for one another, this one included; `time_limits` is the pipeline's table,
+    `overdue` what the ledger has of this incarnation's sub-agents that were late, by id."""
 
     agent: AgentRecord
     duty: Duty | None
     sight: Sight
     limits: Limits
     now: Moment
-    awaited: Sequence[str] = ()
+    awaited: Sequence[Wait] = ()
     ring: Sequence[str] = ()
     time_limits: Mapping[str, float] = field(default_factory=dict)
     overdue: Mapping[str, OverdueSubagent] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from dogwatch.policy.diagnosis import (
 )
 from dogwatch.policy.subagents import own_subagents, subagent_overdue, waiting_for
 from dogwatch.policy.thresholds import claim_s
+from dogwatch.policy.waits import SENT
 
 
 def idle(case: Case) -> Diagnosis:
@@ -83,13 +84,12 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             waits_for=case.next_in_ring,
         )
     if case.awaited:
-        proof = f"mail: {', '.join(case.awaited)} has not acknowledged its mail"
         return Diagnosis(
             kind="waiting",
             quiet_s=quiet_s,
-            evidence=(idle, proof),
+            evidence=(idle, *_open_with_others(case)),
             stall=f"{stall}:mail",
-            waits_for=case.awaited[0],
+            waits_for=case.awaited[0].target,
         )
     if sight.elsewhere:
         return Diagnosis(
@@ -120,6 +120,13 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
         retell=bool(compacted),
         stall=stall,
     )
+
+
+def _open_with_others(case: Case) -> tuple[str, ...]:
+    letters = dict.fromkeys(wait.target for wait in case.awaited if not wait.what.startswith(SENT))
+    mail = (f"mail: {', '.join(letters)} has not acknowledged its mail",) if letters else ()
+    sent = [wait for wait in case.awaited if wait.what.startswith(SENT)]
+    return (*mail, *(f"ledger: {wait.target} has not finished the {wait.what}" for wait in sent))
 
 
 def is_compacted(duty: Duty, sight: Sight) -> bool:

@@ -10,7 +10,7 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnose import diagnose, plainly_well
 from dogwatch.policy.diagnosis import Diagnosis
-from dogwatch.policy.waits import WaitGraph, waits_for_files, waits_for_mail
+from dogwatch.policy.waits import SENT, WaitGraph, waits_for_files, waits_for_mail, waits_for_tasks
 
 NEVER_RESTARTED = frozenset({"provider_wait"})
 """What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
@@ -18,8 +18,8 @@ NEVER_RESTARTED = frozenset({"provider_wait"})
 
 def judge_all(view: RunView, sights: Mapping[str, Sight], now: Moment) -> dict[str, Diagnosis]:
     """What everybody is doing. Only those in long tools are asked what they wait for there."""
-    mail = waits_for_mail(view, sights, now)
-    graph = WaitGraph(mail)
+    others = [*waits_for_mail(view, sights, now), *waits_for_tasks(view, sights, now)]
+    graph = WaitGraph(others)
     found, long = {}, []
     for name, sight in sights.items():
         one = found[name] = judge(view, name, sight, graph, now)
@@ -27,7 +27,7 @@ def judge_all(view: RunView, sights: Mapping[str, Sight], now: Moment) -> dict[s
             long.append(name)
     files = waits_for_files(view, sights, long, now)
     if files:
-        graph = WaitGraph([*mail, *files])
+        graph = WaitGraph([*others, *files])
         for name in dict.fromkeys(member for ring in graph.rings() for member in ring):
             found[name] = judge(view, name, sights[name], graph, now)
     return found
@@ -41,7 +41,7 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
         well = plainly_well(sight, limits, now, owes=sight.turn.state == "idle" and view.owes(name))
         if well is not None:
             return well
-    awaited = [wait.target for wait in mine if wait.what.startswith("mail ")]
+    awaited = [wait for wait in mine if wait.what.startswith(("mail ", SENT))]
     members = graph.ring(name, limits.nudge_s) if mine else ()
     duty, overdue = view.duty_of(name), view.overdue_of(name)
     found = diagnose(agent, duty, sight, limits, now, awaited, members, view.plan.time_limits, overdue)

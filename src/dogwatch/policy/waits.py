@@ -14,6 +14,7 @@ from dogwatch.model.plan import Limits
 from dogwatch.model.sight import Sight, ToolCall, Wait
 from dogwatch.model.view import RunView
 
+SENT = "sent task "
 _FILE = re.compile(r"[\w-][\w.-]*\.\w+")
 """What may be the name of a file in a command: a word with an ending."""
 
@@ -65,7 +66,7 @@ class WaitGraph:
 
 def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> WaitGraph:
     """Who waits for whom."""
-    found = [*_of_the_phase(view, now), *waits_for_mail(view, sights, now)]
+    found = [*_of_the_phase(view, now), *waits_for_mail(view, sights, now), *waits_for_tasks(view, sights, now)]
     found += waits_for_files(view, sights, sights, now)
     for agent, sight in sights.items():
         found += _for_own(agent, sight, now)
@@ -122,6 +123,22 @@ def waits_for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> l
         if sight.turn.state != "idle" and not _looks_for_mail(sight, view.limits_of(message.sender), now):
             continue
         found.append(Wait(message.sender, message.to, f"mail {message.id}", now.since(message.queued)))
+    return found
+
+
+def waits_for_tasks(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
+    """An agent at its prompt, with work open, that has given a part of it to another: it gets mail when that is
+    settled."""
+    found = []
+    for task in view.tasks.values():
+        if not task.sender or task.state in ("accepted", "failed"):
+            continue
+        sender = view.current(task.sender)
+        sight = sights.get(sender)
+        if sight is None or sight.process != "alive" or sight.turn.state != "idle" or view.task_of(sender) is None:
+            continue
+        holder = view.current(task.agent or task.holders[0])
+        found.append(Wait(sender, holder, f"{SENT}{task.task}", now.mono - sight.turn.since))
     return found
 
 

@@ -258,3 +258,17 @@ def test_f57_new_instructions_are_told_at_the_prompt_and_its_own_reading_is_the_
     order = [("message_held", held), ("instructions_read", read), ("message_sent", held)]
     at = [kinds.index((kind, event.body["message"])) for kind, event in order]
     assert at == sorted(at)
+
+
+def test_mail_that_comes_at_the_very_end_holds_the_stop_once(lab: Lab, client: str) -> None:
+    slowly = {"text": {"text": "I have done all that I could do for now. " * 4, "token_s": 0.2}}
+    with model(on("One thing more", WRITE, REPORT, DONE), on("dispatch draft", slowly)) as scripted:
+        run = lab.launch(scripted, clerk=True, patient=True)
+        wait_for(lambda: asked(scripted), 90, lab.fleet.tail)
+        message = lab.mail(run, "One thing more.")
+        lab.deliver(run)
+    events = [line.event for line in lab.spool(run)]
+    assert events.count("StopHeld") == 1
+    assert events.index("StopHeld") < events.index("PreToolUse")
+    assert lab.delivered("mail") == [message]
+    assert not lab.fleet.events("agent_nudged")

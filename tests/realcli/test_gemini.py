@@ -84,18 +84,6 @@ def test_a_compaction_is_seen_when_there_is_one(lab: Lab) -> None:
     assert len(lab.fleet.events("context_compacted", "writer")) == 1
 
 
-def test_mail_that_has_come_while_the_model_thought_holds_the_stop_once(lab: Lab) -> None:
-    thinking = {"text": {"text": "I have thought.", "delay_s": 20}}
-    with model(on("from-clerk", WRITE, REPORT, DONE), on("dispatch draft", thinking)) as scripted:
-        run = lab.launch(scripted, clerk=True, patient=True)
-        wait_for(lambda: lab.spool(run, "PreCompress"), 90, lab.fleet.tail)
-        letter = lab.mail(run, "Write it now.")
-        lab.deliver(run)
-    assert len(lab.spool(run, "StopHeld")) == 1
-    assert lab.delivered("mail") == [letter]
-    assert told(asked(scripted)[-1]).count("Write it now.") == 1
-
-
 def test_what_stands_behind_an_at_sign_is_not_read_as_a_file(lab: Lab) -> None:
     (lab.fleet.project / "notes.txt").write_text("what is in the file")
     with model(on("dispatch draft", {"text": "I wait."}), on("mail", WRITE, REPORT, DONE)) as scripted:
@@ -116,16 +104,19 @@ def test_a_tool_does_not_run_where_its_hook_cannot(tmp_path: Path) -> None:
         assert (done.returncode, bool(done.stderr), done.stdout) == (2, True, b""), "a denial without words would pass"
 
 
-def test_f61_a_stop_loop_under_the_users_own_hook_is_interrupted_and_the_task_goes_on(lab: Lab) -> None:
+def test_f61_a_stop_loop_that_no_interrupt_ends_is_no_endless_one_and_the_run_says_why(lab: Lab) -> None:
+    # An interrupt ends the turn, and with that the client asks the user's own hook again, which holds it again.
     hold = "echo 'You may not stop yet.' >&2; exit 2"
     slowly = {"text": {"text": "I am done with all of it.", "token_s": 0.1}}
-    with model(on("nudge draft", WRITE, REPORT, DONE), on("dispatch draft|may not stop", slowly)) as scripted:
+    with model(on("dispatch draft|may not stop", slowly)) as scripted:
         home = lab.fleet.base / "person"
         environment = rehearsal("gemini", home, lab.fleet.project, scripted.url)
         settings = home / ".gemini/settings.json"
         hooks = {"AfterAgent": [{"hooks": [{"type": "command", "command": hold}]}]}
         settings.write_text(json.dumps({**json.loads(settings.read_text()), "hooks": hooks}))
-        run = lab.launch(scripted, role={"environment": environment}, probe_s=60)
-        lab.deliver(run)
+        run = lab.launch(scripted, role={"environment": environment}, probe_s=4, restarts_max=1)
+        view = lab.fleet.wait_over(run, 200)
+    assert view.run.state == "FAILED"
+    assert "stop_loop" in view.run.cause
     assert lab.fleet.events("agent_interrupted", "writer")[0].body["diagnosis"] == "stop_loop"
-    assert not lab.fleet.events("agent_restarted")
+    assert {event.body["reason"] for event in lab.fleet.events("agent_restarted", "writer")} == {"stop_loop"}

@@ -154,6 +154,7 @@ def test_stopping_again_and_again_is_a_loop_only_while_it_goes_on() -> None:
     assert found(idle(1, stops=4)).kind == "idle", "the prompt is free: it has stopped at last"
     assert found(idle(60, stops=9)).kind == "silent_turn"
     assert found(working(1, stops=9)).kind == "working", "in a tool it does what the hook asks for"
+    assert found(working(1, stops=4, held=True)).kind == "stop_loop", "its client says that the stop was held"
 
 
 def test_a_screen_that_is_busy_with_a_sub_agent_is_no_stop_that_was_held() -> None:

@@ -10,7 +10,7 @@ from dogwatch.model.codec import decode, encode
 from dogwatch.model.plan import Plan
 from dogwatch.spec import check, load
 from dogwatch.spec.explain import explain
-from dogwatch.testing import scenario
+from dogwatch.testing import model, scenario
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(folder.name for folder in EXAMPLES.iterdir() if folder.is_dir())
@@ -20,8 +20,8 @@ def example(name: str) -> Plan:
     return load(EXAMPLES / name / "pipeline.yaml")
 
 
-def test_there_are_the_three_examples() -> None:
-    assert NAMES == ["analytics", "overnight", "papers"]
+def test_there_are_these_examples() -> None:
+    assert NAMES == ["analytics", "mixed", "overnight", "papers"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,13 +30,18 @@ def test_an_example_has_no_problem_and_is_named_after_its_folder(name: str) -> N
     assert example(name).name == name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "mixed"])
 def test_each_scenario_file_loads_and_belongs_to_a_role(name: str) -> None:
     files = [file for file in (EXAMPLES / name).glob("*.yaml") if file.name != "pipeline.yaml"]
     assert {role.script for role in example(name).roles} <= {str(file) for file in files}
     assert {file.stem.partition("-")[0] for file in files} == {role.name for role in example(name).roles}
     for file in files:
         scenario.load(str(file))
+
+
+def test_the_mixed_crew_has_every_client_and_a_scenario_for_its_model() -> None:
+    assert [role.harness for role in example("mixed").roles] == ["claude", "codex", "opencode", "gemini"]
+    assert len(model.load(str(EXAMPLES / "mixed/pipeline.rehearsal.yaml")).rules) == 7
 
 
 @pytest.mark.parametrize("name", NAMES)

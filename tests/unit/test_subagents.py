@@ -20,10 +20,10 @@ from dogwatch.model.spool import PAYLOAD_BYTES_MAX, SpoolLine, render
 from dogwatch.model.tally import Lives, Tally
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
-from dogwatch.policy.diagnosis import Diagnosis
+from dogwatch.policy.diagnosis import Case, Diagnosis
 from dogwatch.policy.learning import DEFAULT_S, SAMPLES_MIN, expectation
 from dogwatch.policy.selfchecks import Facts, run_checks
-from dogwatch.policy.subagents import settled_by
+from dogwatch.policy.subagents import asked_for_with, is_gone, settled_by
 from dogwatch.policy.time_limits import subagent_s, time_limit
 from dogwatch.policy.turns import fold
 from dogwatch.policy.verdicts import disagrees, objected_by_mail, objected_by_subagent
@@ -215,6 +215,28 @@ def test_each_of_several_that_are_late_is_told_of() -> None:
     late = found(sight(subagents=both), told(100)).late
     assert late is not None
     assert late.subagent.id == "a2"
+
+
+def test_those_of_one_type_are_told_of_together() -> None:
+    several = {f"a{n}": Subagent("researcher", ago(9000 - n), f"a{n}") for n in range(1, 5)}
+    others = {"b1": Subagent("checker", ago(8000), "b1"), "a9": Subagent("researcher", ago(10), "a9")}
+    late = found(sight(subagents={**several, **others}), told(100))
+    assert late.late is not None
+    assert late.late.subagent.id == "a2", "of the first its parent was told a short while ago"
+    assert late.evidence[1:] == ("hooks: 2 more of that type are late as well",)
+    case = Case(WRITER, DUTY, sight(subagents={**several, **others}), LIMITS, NOW, overdue=told(100))
+    assert [one.subagent.id for one in asked_for_with(case, late.late)] == ["a2", "a3", "a4"]
+
+
+def test_one_that_runs_no_more_is_gone() -> None:
+    known = told(100)["a1"]
+    turn = Turn("idle", subagents=running(1901))
+    assert not is_gone(known, WRITER, turn)
+    assert not is_gone(known, WRITER, None), "nothing could be seen"
+    assert not is_gone(known, WRITER, Turn()), "its spool could not be read"
+    assert is_gone(known, WRITER, replace(turn, subagents={}))
+    assert is_gone(known, replace(WRITER, incarnation=2), turn)
+    assert is_gone(known, None, turn)
 
 
 def test_one_that_is_settled_is_not_waited_for_any_more() -> None:
@@ -409,30 +431,43 @@ def the_view(state: str = "approved", round_: int = 1, **plan: Any) -> RunView:
     ids=["at work when it was approved", "began later", "of the earlier step", "between the two", "before all"],
 )
 def test_the_step_that_a_validator_was_at_work_for_is_meant(parent: str, started_ago: float, about: list[str]) -> None:
-    assert objected_by_subagent(the_view(), parent, "cross-validator", ago(started_ago), "DISAGREE") == about
+    assert objected_by_subagent(the_view(), parent, "cross-validator", NOW.plus(-started_ago), "DISAGREE") == about
+
+
+def test_after_a_reboot_the_wall_clock_says_what_a_validator_was_at_work_for() -> None:
+    """The monotonic clock has begun anew: whatever it says now is smaller than all that it said before."""
+    now = Moment("next boot", 60.0, NOW.wall + 100)
+    assert objected_by_subagent(the_view(), "writer", "cross-validator", now.plus(-50), "DISAGREE") == ["review"]
+    view, closed = the_view(), Moment("next boot", 20.0, NOW.wall + 60)
+    again = replace(view.checkpoints["outline-review"], closed=closed)
+    view = replace(view, checkpoints={**view.checkpoints, "outline-review": again})
+    assert objected_by_subagent(view, "writer", "cross-validator", now.plus(-10), "DISAGREE") == ["outline-review"]
+    assert objected_by_mail(view, "judge", "writer", "DISAGREE") == ["outline-review"]
 
 
 def test_a_step_that_is_named_is_meant() -> None:
     for text in ("DISAGREE with outline.md", "DISAGREE (outline-review)"):
-        assert objected_by_subagent(the_view(), "writer", "cross-validator", ago(50), text) == ["outline-review"]
-    assert objected_by_subagent(the_view(), "writer", "cross-validator", ago(50), "DISAGREE: see my-outline.md") == [
-        "review"
-    ]
+        assert objected_by_subagent(the_view(), "writer", "cross-validator", NOW.plus(-50), text) == ["outline-review"]
+    assert objected_by_subagent(
+        the_view(), "writer", "cross-validator", NOW.plus(-50), "DISAGREE: see my-outline.md"
+    ) == ["review"]
 
 
 def test_others_than_validators_of_those_concerned_have_no_say() -> None:
-    assert objected_by_subagent(the_view(), "writer", "researcher", ago(500), "DISAGREE") == []
-    assert objected_by_subagent(the_view(), "cross-validator", "cross-validator", ago(500), "DISAGREE") == []
+    assert objected_by_subagent(the_view(), "writer", "researcher", NOW.plus(-500), "DISAGREE") == []
+    assert objected_by_subagent(the_view(), "cross-validator", "cross-validator", NOW.plus(-500), "DISAGREE") == []
     view = the_view(validators=("checker-*",))
-    assert objected_by_subagent(view, "writer", "cross-validator", ago(500), "DISAGREE") == []
-    assert objected_by_subagent(view, "writer", "checker-2", ago(500), "DISAGREE") == ["review"]
+    assert objected_by_subagent(view, "writer", "cross-validator", NOW.plus(-500), "DISAGREE") == []
+    assert objected_by_subagent(view, "writer", "checker-2", NOW.plus(-500), "DISAGREE") == ["review"]
 
 
 def test_before_the_approval_it_is_about_the_round_under_way() -> None:
-    assert objected_by_subagent(the_view("asked"), "judge", "validator", ago(500), "DISAGREE") == ["review"]
-    assert objected_by_subagent(the_view("revised"), "judge", "validator", ago(500), "DISAGREE") == []
+    assert objected_by_subagent(the_view("asked"), "judge", "validator", NOW.plus(-500), "DISAGREE") == ["review"]
+    assert objected_by_subagent(the_view("revised"), "judge", "validator", NOW.plus(-500), "DISAGREE") == []
     anew = the_view(round_=2)
-    assert objected_by_subagent(anew, "judge", "validator", ago(1500), "DISAGREE") == ["review"], "of an earlier round"
+    assert objected_by_subagent(anew, "judge", "validator", NOW.plus(-1500), "DISAGREE") == ["review"], (
+        "of an earlier round"
+    )
 
 
 def test_a_letter_to_the_author_counts_from_reviewers_and_validators_after_the_approval() -> None:

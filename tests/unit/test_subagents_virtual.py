@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dogwatch.crew.queues import verdicts_queue
 from dogwatch.crew.tallies import AgentTally, SubagentTold
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
@@ -157,6 +158,46 @@ def test_several_overdue_ones_are_each_mailed_for(ledger: Store, clock: ManualCl
     assert [e.body["type"] for e in machine.events("subagent_overdue")] == ["researcher", "research-assistant"]
 
 
+def test_many_of_one_type_are_one_letter_and_one_call(ledger: Store, clock: ManualClock) -> None:
+    def script(agent: VirtualAgent, header: Header) -> str:
+        if agent.name == "writer" and header.kind == "dispatch":
+            for number in range(12):
+                start(agent, f"a{number}")
+        return "silent"
+
+    machine = begin(ledger, clock, DELEGATING, script)
+    machine.run_until(lambda: bool(letters(machine)), 300)
+    assert len(machine.events("subagent_overdue")) == 12
+    assert "researcher (and 11 more of that type)" in letters(machine)[0]
+    assert 'dogwatch subagent skip researcher --note "why"' in letters(machine)[0]
+    machine.run_until(lambda: bool(machine.events("person_called")), 300)
+    since = machine.now
+    machine.run_until(lambda: machine.now.since(since) > 3 * LATE_S, 300)
+    assert len([e for e in machine.events("message_sent", "writer") if e.body["kind"] == "mail"]) == 2
+    assert len(machine.events("person_called")) == 1
+    call = machine.agents["writer"].call("subagent_skip", type="researcher", note="the archive is down")
+    machine.run_until(lambda: bool(call.answers), 60)
+    assert call.answers[0]["skipped"] == 12
+
+
+def test_what_is_settled_is_forgotten_when_it_runs_no_more(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, DELEGATING, delegates())
+    machine.run_until(lambda: bool(letters(machine)), 300)
+    writer = machine.agents["writer"]
+    writer.call("subagent_skip", type="researcher", note="no time")
+    machine.run_until(lambda: bool(settled(machine)), 60)
+    since = machine.now
+    machine.run_until(lambda: machine.now.since(since) > 5, 60)
+    assert [one.settled for one in machine.view("v-1").overdue] == ["skipped"], "it still runs: nobody waits for it"
+    end(writer, "a1")
+    machine.run_until(lambda: not machine.view("v-1").overdue, 60)
+    start(writer, "a2")
+    machine.run_until(lambda: len(machine.events("subagent_overdue")) == 2, 300)
+    end(writer, "a2")
+    machine.run_until(lambda: not machine.view("v-1").overdue, 60)
+    assert settled(machine) == [("researcher", "skipped"), ("researcher", "ended")]
+
+
 def test_a_parent_that_cannot_read_its_mail_is_no_reason_to_repeat_it(ledger: Store, clock: ManualClock) -> None:
     machine = begin(ledger, clock, DELEGATING, delegates())
     machine.run_until(lambda: "writer" in machine.agents and bool(machine.agents["writer"].turn.subagents), 60)
@@ -243,6 +284,26 @@ def test_a_word_counts_once_however_often_it_is_heard(ledger: Store, clock: Manu
     machine.kill(machine.member("watchdog"))
     assert finish(machine, 300)[0] == "COMPLETED"
     assert len(machine.events("subagent_ended", "writer")) == len(machine.events("checkpoint_reopened")) == 1
+
+
+def test_not_more_than_so_many_words_are_heard_in_one_step(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, SLOW_FINAL, slow_final)
+    machine.run_until(lambda: approved(machine), 60)
+    queue, now = verdicts_queue("v-1"), machine.now.mono
+    said = {"run": "v-1", "agent": "writer", "type": "researcher", "since": now, "text": "DISAGREE"}
+    ledger.run(lambda tx: [tx.push(queue, said, f"w{number}") for number in range(50)])
+
+    def left() -> int:
+        return len(ledger.read(lambda reader: reader.items(queue)))
+
+    sizes = [left()]
+
+    def is_heard() -> bool:
+        sizes.append(left())
+        return sizes[-1] == 0
+
+    machine.run_until(is_heard, 60)
+    assert list(dict.fromkeys(sizes)) == [50, 30, 10, 0]
 
 
 def test_reviewers_and_validators_that_never_agree_end_with_a_person(ledger: Store, clock: ManualClock) -> None:

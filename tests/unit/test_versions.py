@@ -18,11 +18,12 @@ from dogwatch.ledger.records import save
 from dogwatch.model.brief import Header
 from dogwatch.model.plan import Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.versions import Version
+from dogwatch.model.view import RunView
 from dogwatch.policy.markers import miscounts
 from dogwatch.policy.readings import TheFile, is_reading
 from dogwatch.testing.clock import ManualClock
 from unit.test_virtual_world import DRAFT, REVIEW, begin, clock, finish, ledger, plan
-from virtual import Machine, VirtualAgent
+from virtual import Machine, VirtualAgent, VirtualEyes
 
 __all__ = ["clock", "ledger"]
 
@@ -222,6 +223,33 @@ def test_a_change_for_all_goes_in_waves_and_only_the_newest_version_counts(ledge
     assert ledger.read(lambda r: take(r, ["v-1"], clock.now()))["runs"][0]["refresh"] == {"done": 8, "agents": 8}
 
 
+def test_instructions_that_change_all_the_time_are_asked_for_now_and_then(ledger: Store, clock: ManualClock) -> None:
+    machine = start(ledger, clock, with_writer(), lambda who, header: "silent" if who.name == "writer" else "")
+    machine.run_until(lambda: bool(machine.agents.get("writer") and machine.agents["writer"].prompts))
+    machine.instructions[PATH] = version("1.1")
+    machine.run_until(lambda: told(machine), 60)
+    held, count = mail(machine), 1
+    since = machine.events("message_delivered", "writer")[-1].at
+
+    def rewritten() -> bool:
+        nonlocal count
+        if len(machine.events("instructions_changed")) == count:
+            count += 1
+            machine.instructions[PATH] = version(f"1.{count}")
+        return clock.now().since(since) > 90
+
+    machine.run_until(rewritten, 200)
+    asked = [e for e in machine.events("message_sent", "writer") if e.body["kind"] == "refresh"]
+    gaps = [later.at.since(earlier.at) for earlier, later in zip(asked, asked[1:], strict=False)]
+    assert count > 2 * len(asked), "most versions were overtaken before they were asked for"
+    assert len(asked) > 2
+    assert min(gaps) >= LIMITS.refresh_s / 10
+    assert letters(machine) == [], "what is owed is owed meanwhile"
+    machine.run_until(lambda: letters(machine) == [held["message"]], 60)
+    assert 100.0 <= machine.events("refresh_expired")[0].at.since(since) < 110.0
+    machine.run_until(lambda: reading(machine).version == f"1.{count}", 60)
+
+
 def test_a_new_incarnation_has_its_brief_owes_nothing_and_the_mail_of_the_last_one_goes_out(
     ledger: Store, clock: ManualClock
 ) -> None:
@@ -373,3 +401,22 @@ def test_a_command_that_does_not_show_the_file_proves_nothing(given: dict[str, A
     assert not is_reading(call, TheFile(frozenset({PATH}), 3))
     plain = {"tool_name": "Bash", "cwd": "/project", "tool_input": {"command": "cat -n writer.md"}}
     assert is_reading(plain, TheFile(frozenset({PATH}), 3))
+
+
+def test_a_reader_goes_on_where_it_was_when_a_long_file_becomes_longer(
+    ledger: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = set()
+
+    def read_at(self: VirtualEyes, view: RunView, agent: str, path: str, lines: int) -> float:
+        asked.add((agent, path, lines))
+        return 0.0
+
+    monkeypatch.setattr(VirtualEyes, "read_at", read_at)
+    machine = start(ledger, clock, with_writer(), keeps("dispatch"))
+    for number in (300, 400, 500):
+        machine.instructions[PATH] = replace(version(f"{number}"), lines=number)
+        machine.run_until(lambda number=number: machine.view("v-1").instructions["writer"].lines == number, 60)  # type: ignore[misc]
+        machine.run_until(lambda number=number: "writer" in machine.view("v-1").readings, 60)
+    machine.run_until(lambda: told(machine), 60)
+    assert asked == {("writer", PATH, 200)}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dogwatch.model.spool import PAYLOAD_BYTES_MAX, SpoolLine, render
-from dogwatch.policy.readings import Reads, TheFile, is_reading, note
+from dogwatch.policy.readings import BEGUN_MAX, Reads, TheFile, is_reading, note
 from dogwatch.policy.versions import version_of
 from dogwatch.spec.load import load
-from dogwatch.world.instructions import InstructionsFile, ReadingReader
+from dogwatch.world.instructions import BYTES_MAX, InstructionsFile, ReadingReader
 
 FILE = TheFile(frozenset({"/work/doc/writer.md"}), 300)
 SHORT = TheFile(frozenset({"/work/doc/writer.md"}), 12)
@@ -41,6 +41,23 @@ def call(name: str, cwd: str = "/work", **given: Any) -> dict[str, Any]:
         call("shell", command=["cat", "writer.md"], workdir="doc"),
         call("run_shell_command", command="head -n 500 doc/writer.md"),
         call("exec_command", cmd="tail -n +1 doc/writer.md"),
+        call("Read", file_path="/work/doc/writer.md", offset="1", limit="250"),
+        call("Bash", command="cat README.md && cat doc/writer.md"),
+        call("Bash", command="ls -la; cat doc/writer.md; echo done"),
+        call("Bash", command="cat doc/writer.md && ls | head -3"),
+        call("Bash", command="cd doc && cat writer.md"),
+        call("Bash", command="cd /work/doc; sed -n 1,220p writer.md; pwd", cwd="/"),
+        call("Bash", command="cd 'doc' && ls && cat writer.md 2>/dev/null"),
+        call("Bash", command="cat missing.md doc/writer.md 2> /dev/null; true"),
+        call("Bash", command="sed -n -e '1,220p' doc/writer.md"),
+        call("Bash", command="sed -ne '1,$p' doc/writer.md"),
+        call("Bash", command="cat doc/*.md"),
+        call("Bash", command='cd "/work" && head -n 300 d?c/wr*.md'),
+        call("Bash", command="echo '&& it'\\''s' \"a; b\" && cat doc/writer.md # that's it; really"),
+        call("read_many_files", paths=["README.md", "doc/writer.md"]),
+        call("read_many_files", include=["**/*.md"]),
+        call("read_many_files", paths=["/work/doc/**"]),
+        call("read_many_files", paths="doc/*.md"),
     ],
 )
 def test_a_whole_reading_is_proof(what: dict[str, Any]) -> None:
@@ -70,6 +87,46 @@ def test_a_whole_reading_is_proof(what: dict[str, Any]) -> None:
         call("Bash", command="cat 'doc/writer.md"),
         call("Bash", command=""),
         call("Bash", command=["cat", 7]),
+        call("Bash", command=["cat", "doc/*.md"]),
+        call("Read", file_path="/work/doc/writer.md", limit="5"),
+        call("Read", file_path="/work/doc/writer.md", limit="many"),
+        call("Bash", command="cat --help doc/writer.md && true"),
+        call("Bash", command="cat doc/writer.md || true"),
+        call("Bash", command="true || ls && cat doc/writer.md && ls || true"),
+        call("Bash", command="false && cat doc/writer.md; true"),
+        call("Bash", command="ls & cat doc/writer.md"),
+        call("Bash", command="cat doc/writer.md &"),
+        call("Bash", command="ls | cat doc/writer.md"),
+        call("Bash", command="cat doc/writer.md | cat"),
+        call("Bash", command="echo '&&' cat doc/writer.md"),
+        call("Bash", command='echo ";" cat doc/writer.md'),
+        call("Bash", command="echo \\; cat doc/writer.md"),
+        call("Bash", command='echo "$(echo "a; cat doc/writer.md; b")"'),
+        call("Bash", command="echo `ls; cat doc/writer.md; ls`"),
+        call("Bash", command="echo $'\\'; cat doc/writer.md; '"),
+        call("Bash", command="true # && cat doc/writer.md"),
+        call("Bash", command="if false; then ls; cat doc/writer.md; fi"),
+        call("Bash", command="false && { ls; cat doc/writer.md; }; true"),
+        call("Bash", command="(false && cat doc/writer.md); true"),
+        call("Bash", command="exit 0; cat doc/writer.md"),
+        call("Bash", command="cat doc/writer.md 2 > /dev/null"),
+        call("Bash", command="cat doc/writer.md 'x'2>/dev/null"),
+        call("Bash", command="cat doc/writer.md &> /dev/null"),
+        call("Bash", command="cd doc && cat doc/writer.md"),
+        call("Bash", command="ls; cd / && cat doc/writer.md"),
+        call("Bash", command='cd "$HOME" && cat doc/writer.md'),
+        call("Bash", command="cd - && cat doc/writer.md"),
+        call("Bash", command="cat 'doc/*.md'"),
+        call("Bash", command="cat *.md"),
+        call("Bash", command="cat */*/writer.md"),
+        call("Bash", command="cat doc/[^w]riter.md"),
+        call("Bash", command="cat **/doc/writer.md"),
+        call("Bash", command="sed -n 1,220p doc/*.md"),
+        call("Bash", command="sed -n -e 1,5p doc/writer.md"),
+        call("read_many_files", paths=["*.md"]),
+        call("read_many_files", paths=["**/*.md"], exclude=["doc/**"]),
+        call("read_many_files", paths=[7, ""]),
+        call("read_many_files"),
         {"tool_name": "Read", "tool_input": "doc/writer.md", "cwd": "/work"},
         {},
     ],
@@ -108,6 +165,21 @@ def test_a_reading_whose_answer_was_cut_counts() -> None:
     assert note(begun, line("PostToolUse", 12.0, long), FILE).at == 10.0
 
 
+def test_a_reading_by_a_pattern_is_noticed_in_the_spool() -> None:
+    what = {**call("Bash", command="cat doc/*.md"), "tool_use_id": "t1"}
+    assert note(Reads(), line("PostToolUse", 12.0, what), FILE).at == 12.0
+
+
+def test_of_calls_that_never_end_only_the_newest_are_kept() -> None:
+    reads = Reads()
+    for number in range(300):
+        what = {**call("Read", file_path="/work/doc/writer.md"), "tool_use_id": f"t{number}"}
+        reads = note(reads, line("PreToolUse", 10.0 + number, what), FILE)
+    assert len(reads.begun) == BEGUN_MAX
+    assert max(reads.begun.values()) == 309.0
+    assert min(reads.begun.values()) == 310.0 - BEGUN_MAX
+
+
 def test_a_version_is_what_the_front_matter_says_or_else_the_digest() -> None:
     assert version_of(b"---\nname: writer\nversion: 1.4\n---\nWrite.\n").name == "1.4"
     assert version_of(b'---\r\nversion: "2.0-rc1"  # soon\r\n---\r\nWrite.\r\n').name == "2.0-rc1"
@@ -136,6 +208,34 @@ def test_a_file_is_read_when_it_looks_different_and_settles(tmp_path: Path) -> N
     path.unlink()
     os.mkfifo(path)
     assert file.version() is None, "nobody waits for a pipe"
+
+
+def test_a_file_that_was_written_anew_with_its_old_time_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "writer.md"
+    path.write_text("one\n")
+    os.utime(path, (1e9, 1e9))
+    file, before = InstructionsFile(str(path)), os.stat(path)
+    first = file.version()
+    path.write_text("two\n")
+    while os.stat(path).st_ctime_ns == before.st_ctime_ns or os.stat(path).st_mtime_ns != before.st_mtime_ns:
+        os.utime(path, (1e9, 1e9))  # the clock of the file system ticks slowly
+    second = file.version()
+    assert first is not None
+    assert second is not None
+    assert first.digest != second.digest
+
+
+def test_a_long_spool_is_read_in_several_looks(tmp_path: Path) -> None:
+    spool, path = tmp_path / "spool", str(tmp_path / "writer.md")
+    read = {**call("Read", file_path=path), "tool_use_id": "t1"}
+    other = render(1.0, 6.0, 1, 7, "Notification", {"message": "x" * 60000})
+    spool.write_bytes(
+        render(1.0, 5.0, 1, 7, "PostToolUse", read)
+        + other * (2 * BYTES_MAX // len(other))
+        + render(1.0, 9.0, 1, 7, "PostToolUse", read)
+    )
+    reader = ReadingReader(str(spool), 1, path, 3)
+    assert [reader.at() for _ in range(3)] == [5.0, 5.0, 9.0]
 
 
 def test_a_spool_tells_of_its_own_incarnation_only(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import compileall
 import contextlib
 import errno
 import os
+import secrets
 import shutil
+import stat
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -113,9 +115,9 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
         command = sandbox.wrapped(
             home, run.run, agent.agent, command, start.hidden, work, start.kept, tuple(start.files)
         )
-    words, secrets = starting(environment, f"{launch.folder}/variables")
-    if secrets:
-        _write(f"{launch.folder}/variables", secrets)
+    words, hidden = starting(environment, f"{launch.folder}/variables")
+    if hidden:
+        _write(f"{launch.folder}/variables", hidden)
     _start(socket, run, agent, [*words, *_EXPENDABLE, *command])
     return replace(_found(home, socket, boot, agent), adopted=False, sandboxed=sandboxed)
 
@@ -183,19 +185,34 @@ def write_programs(home: Home) -> None:
 
 
 def _write(path: str, text: str, mode: int = 0o600) -> None:
-    """The file with this text, whole or not at all; one that has it already is left alone."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            if file.read() == text:
-                return
-    except FileNotFoundError:
-        pass
+    """The file with this text, whole or not at all; one that has it already is left alone. Its agent may write in the
+    same folder: a link or a pipe that it has laid there is neither followed nor waited for."""
+    data = text.encode("utf-8")
+    if _has(path, data):
+        return
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), mode)
-    os.replace(temporary, path)
+    temporary = f"{path}.{secrets.token_hex(8)}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            os.fchmod(fd, mode)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _has(path: str, data: bytes) -> bool:
+    """Whether this is a plain file with just these bytes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False  # where it cannot be written either, that is said then
+    with open(fd, "rb") as file:
+        about = os.fstat(fd)
+        return stat.S_ISREG(about.st_mode) and about.st_size == len(data) and file.read() == data
 
 
 def _link(path: str, target: str) -> None:

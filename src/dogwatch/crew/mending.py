@@ -6,6 +6,7 @@ action is a decision record as well, and its effect is looked for later (`verify
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dogwatch.crew.decisions import ONCE_S, decide
@@ -19,11 +20,14 @@ from dogwatch.crew.tasks import dispatch_text, rescue_task
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change
 from dogwatch.model import brief
+from dogwatch.model.moment import Moment
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord
+from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
-from dogwatch.policy.diagnosis import Diagnosis, Late
+from dogwatch.policy.diagnosis import Case, Diagnosis, Late
 from dogwatch.policy.judge import judge
+from dogwatch.policy.subagents import asked_for_with
 from dogwatch.policy.waits import waits
 
 LOOK_AGAIN_S = 5.0
@@ -35,14 +39,15 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
     agent = view.agents.get(name)
     if agent is None or agent.incarnation != incarnation or agent.process is None:
         return helm.record(lambda tx: _withdraw(tx, helm.run, item, "that incarnation is gone"))
-    found = _diagnosed_again(helm, view, agent, item)
-    if found is None:
+    again = _diagnosed_again(helm, view, agent, item)
+    if again is None:
         return False
+    found, late = again
     if found.action == "INTERRUPT" and found.kind == item.body["diagnosis"]:
         return _interrupt(helm, view, agent, found, item)
 
     def settle(tx: Tx) -> bool:
-        if _act(tx, view, agent, found, item):
+        if _act(tx, view, agent, found, item, late):
             limits = view.limits_of(name)
             again_s = {"ESCALATE": ONCE_S, "HOLD": limits.hold_s}.get(found.action, limits.nudge_s)
             return _settled(tx, agent, item, again_s)
@@ -52,9 +57,11 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
     return helm.record(settle)
 
 
-def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) -> Diagnosis | None:
-    """What is seen now, or None where the look says nothing. For the time before it, the watchdog's alert vouches: how
-    long a screen has stood there, and how long there was no sign of life."""
+def _diagnosed_again(
+    helm: Helm, view: RunView, agent: AgentRecord, item: Item
+) -> tuple[Diagnosis, Sequence[Late]] | None:
+    """What is seen now, and the late sub-agents that it is about; None where the look says nothing. For the time before
+    it, the watchdog's alert vouches: how long a screen has stood there, and how long there was no sign of life."""
     name = agent.agent
     alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
     sights = helm.world.eyes.look(view, alive if item.body["diagnosis"] == "deadlock" else [name], screens=True)
@@ -71,7 +78,19 @@ def _diagnosed_again(helm: Helm, view: RunView, agent: AgentRecord, item: Item) 
         # Whatever changed since a look of its own that is older than the silence proves nothing against it.
         sight = replace(sight, watched_since=min(sight.watched_since, before), life=min(sight.life, before))
     found = judge(view, name, sight, waits(view, sights, now), now)
-    return None if found.kind == "unknown" and sight.hooks else found
+    if found.kind == "unknown" and sight.hooks:
+        return None
+    return found, _late_ones(view, agent, sight, found, now)
+
+
+def _late_ones(view: RunView, agent: AgentRecord, sight: Sight, found: Diagnosis, now: Moment) -> Sequence[Late]:
+    """All sub-agents that the same is to be said of: the diagnosis names one of them."""
+    if found.late is None:
+        return ()
+    duty, limits = view.duty_of(agent.agent), view.limits_of(agent.agent)
+    overdue = view.overdue_of(agent.agent)
+    case = Case(agent, duty, sight, limits, now, time_limits=view.plan.time_limits, overdue=overdue)
+    return asked_for_with(case, found.late) or (found.late,)
 
 
 def obey(helm: Helm, view: RunView, item: Item) -> bool:
@@ -91,7 +110,7 @@ def obey(helm: Helm, view: RunView, item: Item) -> bool:
     return helm.record(fn)
 
 
-def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item, late: Sequence[Late]) -> bool:
     """Does what the diagnosis asks for; False where that is nothing."""
     if not found.action or found.action == "INTERRUPT":
         return False
@@ -102,9 +121,9 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
     if found.action == "HOLD":
         return _hold(tx, view, agent, found, item)
     if found.action == "ESCALATE":
-        return _escalate(tx, view, agent, found, item)
-    if found.action == "NUDGE" and found.late is not None:
-        return _mail(tx, view, agent, found, found.late, item)
+        return _escalate(tx, view, agent, found, item, late)
+    if found.action == "NUDGE" and late:
+        return _mail(tx, view, agent, found, late, item)
     if found.action == "NUDGE":
         duty = view.duty_of(agent.agent)
         if found.kind == "provider_wait" and held(tx, agent.run, account_of(view, agent), tx.now) is not None:
@@ -147,8 +166,8 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
     return True
 
 
-def _mail(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, late: Late, item: Item) -> bool:
-    """The parent of a sub-agent that is late is asked to do something about it, also in the middle of its turn."""
+def _mail(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, late: Sequence[Late], item: Item) -> bool:
+    """The parent of sub-agents that are late is asked to do something about them, also in the middle of its turn."""
     _done(tx, item)
     mail_parent(tx, view, agent, late)
     decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id)
@@ -180,7 +199,7 @@ def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
     return True
 
 
-def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
+def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item, late: Sequence[Late]) -> bool:
     """A person is called, once for each stall; the agent is not touched."""
     _done(tx, item)
     body = {"diagnosis": found.kind, "evidence": list(found.evidence), "advice": found.advice, "alert": item.id}
@@ -189,8 +208,7 @@ def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
     kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
     text = "\n".join([*found.evidence, found.advice])
     push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
-    if found.late is not None:
-        note_call(tx, agent, found.late)
+    note_call(tx, agent, late)
     decide(tx, view, agent, "ESCALATE", found.kind, found.evidence, item.id)
     return True
 

@@ -22,10 +22,14 @@ from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.verdicts import OBJECTION_MAX, disagrees, objected_by_mail, objected_by_subagent
 
+VERDICTS_MAX = 20
+"""So many are heard in one step."""
+
 
 def reconcile(helm: Helm) -> None:
-    """Acts on what sub-agents have said, oldest first; each sees what the one before has changed."""
-    for item in helm.ledger.read(lambda reader: reader.items(verdicts_queue(helm.run))):
+    """Acts on what sub-agents have said, oldest first; each sees what the one before has changed. What is too much for
+    one step waits for the next."""
+    for item in helm.ledger.read(lambda reader: reader.items(verdicts_queue(helm.run)))[:VERDICTS_MAX]:
         helm.record(partial(_hear, item=item))
 
 
@@ -36,7 +40,9 @@ def _hear(tx: Tx, item: Item) -> None:
     tx.ack(claimed)
     agent, kind, text = (str(item.body[name]) for name in ("agent", "type", "text"))
     view = load_run(tx, str(item.body["run"]))
-    names = objected_by_subagent(view, agent, kind, float(item.body["since"]), text)
+    # Its start is on the monotonic clock of the boot in which its end was told.
+    since = item.pushed.plus(float(item.body["since"]) - item.pushed.mono)
+    names = objected_by_subagent(view, agent, kind, since, text)
     object_to(tx, view, names, f"{agent}/{kind}", text, item.id)
 
 

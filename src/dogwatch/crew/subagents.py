@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,23 +15,31 @@ from dogwatch.model import brief
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Late
-from dogwatch.policy.subagents import settled_by
+from dogwatch.policy.subagents import is_gone, settled_by
 
 
-def mail_parent(tx: Tx, view: RunView, agent: AgentRecord, late: Late) -> None:
-    """Tells the parent what it can do about it. A letter that has not reached it yet need not be written twice."""
-    known = _known(tx, agent, late)
-    mailed = save(tx, replace(known, mails=known.mails + 1, told=tx.now))
-    subject = f"subagent-{known.key.rpartition('/')[2]}"
+def mail_parent(tx: Tx, view: RunView, agent: AgentRecord, late: Sequence[Late]) -> None:
+    """Tells the parent what it can do about those of one type that are late, the oldest first. A letter about that type
+    that has not reached it yet need not be written twice."""
+    mailed = [_note_mail(tx, agent, one) for one in late]
+    kind, ran_s, limit_s = late[0].subagent.type, late[0].ran_s, late[0].limit_s
+    # The client, and so the agent, chooses the type.
+    subject = f"subagent-{hashlib.sha256(kind.encode(errors='replace')).hexdigest()[:16]}"
     if not any(message.subject == subject for message in view.waiting_messages(agent.agent)):
-        kind = late.subagent.type
-        text = brief.subagent_overdue(kind, late.ran_s, late.limit_s, shlex.quote(kind))
-        send(tx, agent, "mail", subject, text, key=f"{known.key}:{mailed.mails}")
+        named = f"{kind} (and {len(late) - 1} more of that type)" if len(late) > 1 else kind
+        text = brief.subagent_overdue(named, ran_s, limit_s, shlex.quote(kind))
+        send(tx, agent, "mail", subject, text, key=f"{mailed[0].key}:{mailed[0].mails}")
 
 
-def note_call(tx: Tx, agent: AgentRecord, late: Late) -> None:
-    """A person was called for it: nothing more is done by itself."""
-    save(tx, replace(_known(tx, agent, late), called=True, told=tx.now))
+def _note_mail(tx: Tx, agent: AgentRecord, late: Late) -> OverdueSubagent:
+    known = _known(tx, agent, late)
+    return save(tx, replace(known, mails=known.mails + 1, told=tx.now))
+
+
+def note_call(tx: Tx, agent: AgentRecord, late: Sequence[Late]) -> None:
+    """A person was called for them: nothing more is done by itself."""
+    for one in late:
+        save(tx, replace(_known(tx, agent, one), called=True, told=tx.now))
 
 
 def _known(tx: Tx, agent: AgentRecord, late: Late) -> OverdueSubagent:
@@ -67,18 +77,25 @@ def settle(tx: Tx, known: OverdueSubagent, how: str, note: str = "") -> None:
 
 
 def look_after_overdue(helm: Helm, view: RunView) -> None:
-    """Finds out which of the overdue ones were started again, have ended after all, or were lost with their parent."""
-    still_open = [known for known in view.overdue if not known.settled]
-    if not still_open:
+    """Finds out which of the overdue ones were started again, have ended after all, or were lost with their parent. Of
+    one that is settled and runs no more, the events tell all: its record goes."""
+    if not view.overdue:
         return
-    parents = {known.agent for known in still_open if view.agents[known.agent].incarnation == known.incarnation}
+    parents = {known.agent for known in view.overdue if view.agents[known.agent].incarnation == known.incarnation}
     names = [name for name in parents if view.agents[name].process is not None]
     sights = helm.world.eyes.look(view, names, screens=False) if names else {}
-    for known in still_open:
-        sight = sights.get(known.agent)
-        how = settled_by(known, view.agents.get(known.agent), sight.turn if sight is not None else None)
+    for known in view.overdue:
+        sight, agent = sights.get(known.agent), view.agents.get(known.agent)
+        turn = sight.turn if sight is not None else None
+        how = "" if known.settled else settled_by(known, agent, turn)
         if how:
             helm.record(partial(settle, known=known, how=how))
+        if (known.settled or how) and is_gone(known, agent, turn):
+            helm.record(partial(_forget, known=known))
+
+
+def _forget(tx: Tx, known: OverdueSubagent) -> None:
+    tx.delete(known.key)
 
 
 def close_overdue(tx: Tx, view: RunView) -> None:

@@ -15,6 +15,7 @@ from dogwatch.model.records import MessageRecord
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import versions
+from dogwatch.policy.readings import LINES_MIN
 
 
 def look_after_versions(helm: Helm, view: RunView) -> None:
@@ -31,7 +32,9 @@ def look_after_versions(helm: Helm, view: RunView) -> None:
     unread = {
         name: view.instructions[view.agents[name].role] for name in view.readings if versions.is_unread(view, name)
     }
-    reads = {name: eyes.read_at(view, name, newest.path, newest.lines) for name, newest in unread.items()}
+    # More lines than these make no difference, and a reader goes on where it was as long as it looks for the same.
+    lines = {name: min(newest.lines, LINES_MIN) for name, newest in unread.items()}
+    reads = {name: eyes.read_at(view, name, newest.path, lines[name]) for name, newest in unread.items()}
     names = [name for name in versions.candidates(view) if view.agents[name].process is not None]
     sights = eyes.look(view, names, screens=False) if names else {}
     for decision in versions.decide(view, sights, reads, helm.now):
@@ -74,6 +77,7 @@ def _ask(tx: Tx, view: RunView, decision: versions.Ask) -> None:
             before=reading.version,
             state="asked" if decision.holds else "told",
             since=tx.now,
+            asked=tx.now,
             message=message.id,
         ),
     )

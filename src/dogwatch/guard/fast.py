@@ -44,17 +44,22 @@ _INPUT = b'","tool_input":{'
 _COMMAND = b'"command":"'
 _READING_TOOLS = frozenset(
     b"Read Glob Grep LS NotebookRead TodoWrite WebFetch WebSearch Task Agent BashOutput AskUserQuestion ExitPlanMode"
-    b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop"
-    b" read_file read_many_files list_directory glob grep_search search_file_content google_web_search web_fetch"
+    b" EnterPlanMode Skill ToolSearch TaskCreate TaskUpdate TaskList TaskGet TaskOutput KillShell TaskStop".split()
+)
+"""Tools of the client's own that start no program and write no file. Each client has its own table: what is a tool of
+its own for one may be anybody's program under the same name for another."""
+_WRITING_TOOLS = (b"Edit", b"Write", b"MultiEdit")
+_SHELL = b"Bash"
+_GEMINI_READING_TOOLS = frozenset(
+    b"read_file read_many_files list_directory glob grep_search search_file_content google_web_search web_fetch"
     b" write_todos update_topic ask_user enter_plan_mode activate_skill get_internal_docs invoke_agent"
     b" complete_task".split()
 )
-"""Tools of the client's own that start no program and write no file."""
-_WRITING_TOOLS = (b"Edit", b"Write", b"MultiEdit", b"write_file", b"replace")
-_SHELLS = (b"Bash", b"run_shell_command")
+_GEMINI_WRITING_TOOLS = (b"write_file", b"replace")
+_GEMINI_SHELL = b"run_shell_command"
 _PATH = b'"file_path":"'
 _CWD = b'"cwd":"'
-_NOT_PLAIN = (b"/.", b"//", b"/tmux-", b"/cgroup.", b"\\")
+_NOT_PLAIN = (b"/.", b"//", b"/tmux-", b"/cgroup.", b"/opencode.json", b"\\")
 _KERNEL = (b"/proc/", b"/sys/", b"/dev/")
 _CODE = __file__.rpartition("guard/")[0].encode("utf-8", "surrogateescape")
 """Where dogwatch itself lies."""
@@ -107,7 +112,7 @@ def _gate(alone: bool, gemini: bool = False) -> int:
             spool.append(GATE, payload[:KEPT_BYTES_MAX], size)
     except OSError as error:
         problem = f"the call could not be recorded: {error}"
-    if size <= PAYLOAD_BYTES_MAX and is_harmless(payload):
+    if size <= PAYLOAD_BYTES_MAX and is_harmless(payload, gemini):
         return EXIT_OK
     try:
         if problem:
@@ -117,7 +122,7 @@ def _gate(alone: bool, gemini: bool = False) -> int:
             return _say(EXIT_DENY, problem, "write large files with a program, or in parts")
         from dogwatch.guard.full import answer
 
-        return answer(payload, spool, alone)
+        return answer(payload, spool, alone, gemini)
     except Exception as error:
         return _say(
             EXIT_DENY, f"the guard has failed: {type(error).__name__}: {error}", "dogwatch doctor looks for why"
@@ -131,7 +136,7 @@ def is_canary(payload: bytes) -> bool:
     return at >= 0 and payload[at : payload.find(b"]", at)].split(b" ")[1:2] == [CANARY]
 
 
-def is_harmless(payload: bytes) -> bool:
+def is_harmless(payload: bytes, gemini: bool = False) -> bool:
     """Whether the call need not be judged. Within JSON's texts quotes are escaped: what is found here are keys. Each
     must be there once, whole and in its place, as the client writes them; anything else is read as JSON by `full`."""
     at = payload.find(_NAME)
@@ -144,13 +149,15 @@ def is_harmless(payload: bytes) -> bool:
     if outside_of_texts.count(b"{") != outside_of_texts.count(b"}") + 1:
         return False
     name = payload[at + len(_NAME) : end]
-    if name in _READING_TOOLS:
+    if name in (_GEMINI_READING_TOOLS if gemini else _READING_TOOLS):
         return True
     begin = end + len(_INPUT)
-    if name in _WRITING_TOOLS and payload.startswith(_PATH, begin) and payload.count(b'"file_path"') == 1:
+    if name in (_GEMINI_WRITING_TOOLS if gemini else _WRITING_TOOLS):
+        if not payload.startswith(_PATH, begin) or payload.count(b'"file_path"') != 1:
+            return False
         begin += len(_PATH)
         return _is_plain_file(payload[begin : payload.find(b'"', begin)], payload[:at])
-    if name not in _SHELLS or b'"dir_path"' in payload:
+    if name != (_GEMINI_SHELL if gemini else _SHELL) or (gemini and b'"dir_path"' in payload):
         return False
     if not payload.startswith(_COMMAND, begin) or payload.count(b'"command"') != 1:
         return False

@@ -29,10 +29,9 @@ WRITERS = {
     "Edit": "file_path",
     "MultiEdit": "file_path",
     "NotebookEdit": "notebook_path",
-    "write_file": "file_path",
-    "replace": "file_path",
 }
-SHELLS = ("Bash", "run_shell_command")
+GEMINI_WRITERS = {"write_file": "file_path", "replace": "file_path"}
+SHELL, GEMINI_SHELL = "Bash", "run_shell_command"
 COMMANDS = ("command", "cmd", "script")
 """What other tools call a command that they run."""
 _CODE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -40,10 +39,10 @@ _CODE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _MEND = "ask the operator to run `dogwatch doctor`; plain commands such as ls still work"
 
 
-def answer(payload: bytes, spool: "Spool", alone: bool) -> int:
+def answer(payload: bytes, spool: "Spool", alone: bool, gemini: bool = False) -> int:
     """The exit code for a tool call: 0 lets it run; 2 denies it, with the reason on standard error and in the spool."""
     call = parsed(payload)
-    verdict = _verdict(call, alone)
+    verdict = _verdict(call, alone, gemini)
     if verdict.allowed:
         return 0
     os.write(2, verdict.said().encode("utf-8", "replace"))
@@ -61,18 +60,18 @@ def answer(payload: bytes, spool: "Spool", alone: bool) -> int:
     return 2
 
 
-def _verdict(call: "Mapping[str, Any]", alone: bool) -> Verdict:
+def _verdict(call: "Mapping[str, Any]", alone: bool, gemini: bool) -> Verdict:
     try:
         name = call.get("tool_name")
         tool_input = call.get("tool_input")
         if not isinstance(name, str) or not isinstance(tool_input, dict):
             raise Denied("payload", "the client's account of this call cannot be read", _MEND)
         cwd = _text(call.get("cwd"))
-        if name == "run_shell_command" and tool_input.get("dir_path"):
+        if gemini and name == GEMINI_SHELL and tool_input.get("dir_path"):
             cwd = os.path.join(cwd, _text(tool_input["dir_path"]))
         # An agent of ours may have a client of its own, with hooks that its user has installed.
         caller = _alone(cwd) if alone and "DOGWATCH_RUN" not in os.environ else _registered(cwd)
-        return _judged(name, tool_input, caller)
+        return _judged(name, tool_input, caller, gemini)
     except Denied as denied:
         return Verdict(False, denied.rule, denied.reason, denied.hint)
 
@@ -85,9 +84,10 @@ def judge_words(words: "list[str]") -> Verdict:
         return Verdict(False, denied.rule, denied.reason, denied.hint)
 
 
-def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdict:
-    if name in WRITERS:
-        path = tool_input.get(WRITERS[name])
+def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller, gemini: bool) -> Verdict:
+    writers = GEMINI_WRITERS if gemini else WRITERS
+    if name in writers:
+        path = tool_input.get(writers[name])
         if not isinstance(path, str):
             raise Denied("payload", f"{name} names no file", _MEND)
         _may_write(caller, path, caller.cwd)
@@ -100,7 +100,7 @@ def _judged(name: str, tool_input: "Mapping[str, Any]", caller: Caller) -> Verdi
             _may_write(caller, path, caller.cwd)
         return Verdict(True)
     commands = [_joined(tool_input[key]) for key in COMMANDS if key in tool_input]
-    if name in SHELLS and not any(commands):
+    if name == (GEMINI_SHELL if gemini else SHELL) and not any(commands):
         raise Denied("payload", "the call has no command", _MEND)
     for command in commands:
         if patch.BEGIN in command:

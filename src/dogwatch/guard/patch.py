@@ -11,7 +11,7 @@ _HEADERS = ("*** Add File:", "*** Update File:", "*** Delete File:", "*** Move t
 
 def written(patch: str) -> "Iterator[str]":
     """The paths as they stand there."""
-    for line in patch.splitlines():
+    for line in patch.split("\n"):  # as the client does: in a name other ends of lines are letters
         words = line.strip()
         for header in _HEADERS:
             if words.startswith(header):

@@ -34,10 +34,14 @@ OWN_NAMES = ("ledger.db", "runs", "tmux", "door", "spool", "bin", "settings.json
 """How files and folders in the protected places are called."""
 SETTINGS = {
     ".claude": ("settings.json", "settings.local.json"),
-    ".codex": ("config.toml", "hooks.json"),
-    ".gemini": ("settings.json",),
+    ".codex": ("config.toml", "hooks.json", ".env", "agents", "rules"),
+    ".gemini": ("settings.json", "trustedFolders.json", ".env", "extensions", "policies"),
+    ".opencode": ("config.json", "tui.json", "tui.jsonc", "plugin", "plugins", "tool", "tools"),
 }
-"""The folders of clients with the files in which hooks are set up."""
+"""The folders of clients, with the files in which hooks are set up and the folders of what a client loads as code or as
+rules of its own when it starts next."""
+CONFIGS = (".claude.json", "opencode.json", "opencode.jsonc")
+"""Such files that may lie in any folder."""
 _GLOBS = (STAR, ANY, OPEN, CLOSE)
 _TMUX_EXAMPLES = ("tmux-1000", "tmux-0", "tmux-501")
 
@@ -104,12 +108,12 @@ def _protecting(world: World, path: str, whole: bool) -> str:
 
 
 def _holds_hooks(path: str, whole: bool) -> bool:
-    """Whether a client's own settings are meant, in which hooks are set up and can be turned off."""
-    *folders, name = _names(path) or [""]
-    if name == ".claude.json" or (whole and name in SETTINGS):
+    """Whether a client's own settings are meant, in which hooks are set up and can be turned off, or what it loads."""
+    names = _names(path.replace("/.config/opencode", "/.opencode")) or [""]
+    if names[-1] in CONFIGS or (whole and names[-1] in SETTINGS):
         return True
-    settings = SETTINGS.get(folders[-1], ()) if folders else ()
-    return any(_same_name(name, one) for one in settings)
+    pairs = zip(names, names[1:], strict=False)
+    return any(_same_name(name, one) for folder, name in pairs for one in SETTINGS.get(folder, ()))
 
 
 def _within(path: str, root: str) -> bool:
@@ -196,6 +200,8 @@ def _copied(call: Call, sources: list[str], target: str, is_folder: bool) -> Non
         name = source.rpartition("/")[2]
         folder = is_folder or target.endswith("/") or len(sources) > 1 or target in (".", "..")
         places = [f"{target}/{name}"] if folder else [target, f"{target}/{name}"]
+        if folder or target.rpartition("/")[2] in SETTINGS:
+            inside(call.world, call.path(places[-1]), places[-1])
         contents = content_of(call.walker, source, call.shell, call.io)
         program = files.program(call.path(source)) or (name if known(name) and find(name) is not None else "")
         for place in places:
@@ -261,6 +267,7 @@ def opens(call: Call) -> Texts:
 def pipes(call: Call) -> Texts:
     """`mkfifo`: what will come out of it, nobody knows."""
     for word in call.args:
+        may_write(call.world, call.path(word), word)
         call.walker.write(call.path(word), UNKNOWN, False, call.shell)
     return NOTHING
 

@@ -36,8 +36,13 @@ EVENTS = {
 """The events that tell something, and what the client calls each where it keeps whom it trusts."""
 GATING = ("PreToolUse",)
 """The events whose hook may deny a tool: where it cannot run at all, the tool must not run either."""
+UNHEARD = "sh -c 'echo \"dogwatch: the guard has not let it pass\" >&2; exit 2'"
+"""After an exit code 2 without any words the client goes on. It runs hooks in the user's own shell, which may be fish."""
 HOOK_S = 30
 """The client's own time limit for a hook, after which it goes on without its answer."""
+GATE_S = 600
+"""The same where the hook may deny. It answers within seconds by itself; on a machine that stalls for longer the tool
+has to wait, for without an answer it would run."""
 ENDING_S = 3
 """All that the client gives a hook of an end."""
 ENDINGS = ("SessionEnd", "Interrupt")
@@ -141,8 +146,8 @@ class Codex(CodexFacts):
         settings |= {f"shell_environment_policy.set.{name}": value for name, value in launch.marks.items()}
         trusted = {}
         for event, key in EVENTS.items():
-            command = f"{run} {event} || exit 2" if event in GATING else f"{run} {event}"
-            seconds = ENDING_S if event in ENDINGS else HOOK_S
+            command = f"{run} {event} || {UNHEARD}" if event in GATING else f"{run} {event}"
+            seconds = ENDING_S if event in ENDINGS else GATE_S if event in GATING else HOOK_S
             settings[f"hooks.{event}"] = [{"hooks": [{"type": "command", "command": command, "timeout": seconds}]}]
             trusted[f"{LAYER}:{key}:0:0"] = {"enabled": True, "trusted_hash": trusted_hash(key, command, seconds)}
         return {**settings, "hooks.state": trusted}

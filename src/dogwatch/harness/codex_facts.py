@@ -152,8 +152,9 @@ def _statuses(info: Any) -> Iterator[int]:
 
 @lru_cache(maxsize=4096)
 def _known_session(path: str, inode: int) -> str:
-    with open(path, "rb") as file:
-        found = _SESSION.search(file.read(HEAD_BYTES))
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is not waited for
+    with open(fd, "rb") as file:
+        found = _SESSION.search(file.read(HEAD_BYTES) or b"")
     if found is None:
         raise ValueError(path)  # not written yet: nothing to be remembered
     return found[1].decode()

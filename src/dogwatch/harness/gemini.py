@@ -38,6 +38,9 @@ GATING = "BeforeTool"
 HOOK_NAME = "dogwatch"
 """One name for all: whoever switches one of them off by its name has switched off all, and that is seen."""
 HOOK_MS = 30_000
+GATE_MS = 600_000
+"""The client's own time limits for a hook, after which it goes on without its answer. The guard answers within seconds by
+itself; on a machine that stalls for longer the tool has to wait."""
 UNHEARD = '{ [ $? -eq 2 ] || echo "dogwatch: the guard could not be run" >&2; exit 2; }'
 """A hook that cannot run denies. The client takes exit code 2 without any words for a yes."""
 SETTINGS: dict[str, Any] = {
@@ -81,7 +84,12 @@ class Gemini(GeminiFacts):
     sandbox = "auto"
     variables = (
         "GEMINI_*",
-        "GOOGLE_*",
+        "GOOGLE_API_KEY",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_CLOUD_*",
+        "GOOGLE_GEMINI_*",
+        "GOOGLE_GENAI_*",
+        "GOOGLE_VERTEX_*",
         "CODE_ASSIST_ENDPOINT",
         "CLOUD_SHELL",
     )
@@ -119,7 +127,8 @@ class Gemini(GeminiFacts):
         hooks = settings["hooks"] = dict(hooks) if isinstance(hooks, dict) else {}
         for event, name in EVENTS.items():
             command = f"{run} {name} gemini || {UNHEARD}" if event == GATING else f"{run} {name} gemini"
-            hook = {"name": HOOK_NAME, "type": "command", "command": command, "timeout": HOOK_MS}
+            limit = GATE_MS if event == GATING else HOOK_MS
+            hook = {"name": HOOK_NAME, "type": "command", "command": command, "timeout": limit}
             known = hooks.get(event)
             hooks[event] = [*(known if isinstance(known, list) else ()), {"hooks": [hook]}]
         if isinstance(off := settings["hooksConfig"].get("disabled"), list):

@@ -48,7 +48,7 @@ def user_settings(role: Role) -> dict[str, Any]:
     """The user's own settings; RefusedError where they cannot be read, as the client itself would refuse them."""
     path = os.path.join(user_folder(role), "settings.json")
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=_unblocked) as file:
             settings = json.loads(_COMMENT.sub(lambda found: found[1] or "", file.read()))
     except FileNotFoundError:
         return {}
@@ -59,6 +59,11 @@ def user_settings(role: Role) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise RefusedError(f"{path} is no JSON object", hint="the client would not start with it either")
     return settings
+
+
+def _unblocked(path: str, flags: int) -> int:
+    """Agents may write there too: a pipe is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def links(launch: Launch) -> dict[str, str]:

@@ -13,8 +13,7 @@ const NAMES = {
   list: "LS", task: "Task", todowrite: "TodoWrite", todoread: "TodoWrite", webfetch: "WebFetch",
   websearch: "WebSearch", question: "AskUserQuestion", skill: "Skill", plan_exit: "ExitPlanMode",
 }
-const TAKEN = new Set(Object.values(NAMES))
-const PATCHED = /^\s*\*\*\* (?:(?:Add|Update|Delete) File|Move to):\s*(.+?)\s*$/gm
+const PATCHED = /^\s*\*\*\* (?:(?:Add|Update|Delete) File|Move to):([^\n]+)/gm
 
 // The variables that kept the client from waiting for a package registry are not for what it starts.
 for (const name of SETTINGS.passing) delete process.env[name]
@@ -97,7 +96,8 @@ export const Dogwatch = async ({ client, directory }) => {
   }
 
   function calls(tool, args) {
-    const name = NAMES[tool] ?? (TAKEN.has(tool) ? `tool ${tool}` : tool)
+    // The names that the hook knows begin with a capital: no tool of a user, a plugin or a server passes under one.
+    const name = NAMES[tool] ?? (/^[a-z]/.test(tool) ? tool : `tool ${tool}`)
     const given = args && typeof args === "object" ? args : {}
     const resolve = (file) => path.resolve(directory, String(file))
     if (tool === "bash") {
@@ -105,7 +105,7 @@ export const Dogwatch = async ({ client, directory }) => {
       return [{ cwd, tool_name: name, tool_input: { command: given.command, ...given } }]
     }
     if (tool === "apply_patch" || tool === "patch") {
-      const files = [...String(given.patchText ?? "").matchAll(PATCHED)].map((match) => resolve(match[1]))
+      const files = [...String(given.patchText ?? "").matchAll(PATCHED)].map((match) => resolve(match[1].trim()))
       if (files.length) return files.map((file) => ({ tool_name: "Write", tool_input: { file_path: file } }))
     }
     const { filePath, ...rest } = given

@@ -41,7 +41,8 @@ class Turn:
     tool call, or the latest few that take turns, `period` how many, and `repeats` how often they were made in a row,
     beginning at `repeats_since`; `calls` and `laps` are what that is counted with. `newest` is the newest event of all,
     `own` that of the agent itself, not of a sub-agent. `stops` counts how often the client has tried to stop again in
-    this turn after a hook had held it, since `stops_since`; `ended` is why the captain itself has ended the last turn,
+    this turn after a hook had held it, since `stops_since`; `held` is whether the client itself has told that its
+    latest stop was, and no tool was called since; `ended` is why the captain itself has ended the last turn,
     empty where the client did. `failure` is the provider's error that ended the last turn, `dialog` the question that
     waits for a person's answer; `compacting` is since when the context is being made shorter (0: it is not),
     `compacted` when that was last done; `wrote` are the latest files that its tools were to write, and `transcript` is
@@ -64,6 +65,7 @@ class Turn:
     repeats_since: float = 0.0
     own: float = 0.0
     stops: int = 0
+    held: bool = False
     stops_since: float = 0.0
     ended: str = ""
     failure: str = ""

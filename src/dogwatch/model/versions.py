@@ -41,7 +41,7 @@ class ReadingRecord:
 
     `told`: its brief named it. `asked`: a refresh is on its way to it. `owes`: the refresh was delivered. `read`: its
     client has read the file. `expired`: it has not, in time; `lapses` counts how often that was so. `held` is since
-    when what it sends to others is held. `before` is the version that it had.
+    when what it sends to others is held. `before` is the version that it had, `asked` when it was last asked.
     """
 
     run: str
@@ -56,6 +56,7 @@ class ReadingRecord:
     message: str = ""
     held: Moment | None = None
     lapses: int = 0
+    asked: Moment | None = None
 
     @property
     def key(self) -> str:

@@ -31,7 +31,7 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
     """What most agents are at most times, found without looking at everything: at work, or at rest with nothing to do.
     None where more must be looked at."""
     turn = sight.turn
-    if sight.process != "alive" or turn.subagents or turn.dialog or not sight.hooks:
+    if sight.process != "alive" or turn.subagents or turn.dialog or turn.held or not sight.hooks:
         return None
     quiet_s = now.mono - turn.newest
     if turn.state == "working":
@@ -186,6 +186,8 @@ def _is_held_again(case: Case) -> bool:
     sub-agents only; a further stop tells the same where the screen does not. In a tool it does what the hook asks for.
     """
     turn, sight = case.sight.turn, case.sight
+    if turn.held:
+        return True
     if turn.state != "idle" or sight.screen in ("idle", "error"):
         return False
     if sight.screen == "busy" and not turn.subagents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from dogwatch.model.records import AgentRecord, OverdueSubagent
@@ -42,6 +42,16 @@ def late_subagents(case: Case) -> list[Late]:
     return found
 
 
+def asked_for_with(case: Case, one: Late) -> list[Late]:
+    """Those of the same type for which the same is to be done now, the oldest first: one letter is enough for all."""
+    action = _asked_for(one, case)
+    return [
+        late
+        for late in late_subagents(case)
+        if late.subagent.type == one.subagent.type and _asked_for(late, case) == action
+    ]
+
+
 def subagent_overdue(case: Case) -> Diagnosis | None:
     """A sub-agent has run past its time: its parent is mailed, again after each further time, and then a person is
     called. None where all are in time."""
@@ -58,13 +68,17 @@ def subagent_overdue(case: Case) -> Diagnosis | None:
     proof = f"hooks: sub-agent {one.subagent.type} runs for {one.ran_s:.0f} s without output"
     return Diagnosis(
         kind="subagent_overdue",
-        evidence=(f"{proof}, {one.limit_s:g} s are allowed",),
+        evidence=(f"{proof}, {one.limit_s:g} s are allowed", *_more(asked_for_with(case, one) if action else ())),
         action=action,
         advice=advice.get(action, f"wait: {who} was told"),
         stall=case.stall("subagent", f"{one.subagent.since:.3f}", one.told.mails if one.told is not None else 0),
         waits_for=f"sub-agent {one.subagent.type}",
         late=one,
     )
+
+
+def _more(group: Sequence[Late]) -> tuple[str, ...]:
+    return (f"hooks: {len(group) - 1} more of that type are late as well",) if len(group) > 1 else ()
 
 
 def _asked_for(one: Late, case: Case) -> Action:
@@ -78,10 +92,21 @@ def _asked_for(one: Late, case: Case) -> Action:
 
 def settled_by(known: OverdueSubagent, agent: AgentRecord | None, turn: Turn | None) -> str:
     """What has settled an overdue sub-agent; empty where nothing has, or where nothing can be seen of its parent."""
-    if agent is None or agent.incarnation != known.incarnation or agent.state == "ERROR":
+    if _is_lost(known, agent):
         return "lost"
     if turn is None or turn.state == "none":
         return ""
     if turn.begun.get(known.type, 0.0) > known.opened.mono - known.ran_s + known.limit_s:
         return "started_again"
     return "" if known.id in turn.subagents else "ended"
+
+
+def is_gone(known: OverdueSubagent, agent: AgentRecord | None, turn: Turn | None) -> bool:
+    """Whether an overdue sub-agent runs no more, as far as can be seen: then nothing need be known of it either."""
+    if _is_lost(known, agent):
+        return True
+    return turn is not None and turn.state != "none" and known.id not in turn.subagents
+
+
+def _is_lost(known: OverdueSubagent, agent: AgentRecord | None) -> bool:
+    return agent is None or agent.incarnation != known.incarnation or agent.state == "ERROR"

@@ -94,8 +94,9 @@ def _prompted(turn: Turn, line: SpoolLine) -> Turn:
     transcript = _text(line.payload().get("transcript_path")) or turn.transcript
     cleared = replace(_open(turn, line), calls=(), laps=(), call="", repeats=0, failure="")
     # Of a stop that was held, some clients tell as if somebody had prompted them.
-    stops = turn.stops if line.payload().get("continues") else 0
-    return replace(cleared, receipts=receipts, transcript=transcript, stops=stops)
+    held = bool(line.payload().get("continues"))
+    stops = turn.stops if held else 0
+    return replace(cleared, receipts=receipts, transcript=transcript, stops=stops, held=held)
 
 
 def _received(turn: Turn, line: SpoolLine) -> Turn:
@@ -219,13 +220,13 @@ def _begun(turn: Turn, line: SpoolLine) -> Turn:
 def _open(turn: Turn, line: SpoolLine) -> Turn:
     """The client does something: a turn is open, and whatever was asked has been answered."""
     since = turn.since if turn.state == "working" else line.mono
-    cleared = replace(turn, dialog="", dialog_since=0.0, compacting=0.0, ended="")
+    cleared = replace(turn, dialog="", dialog_since=0.0, compacting=0.0, ended="", held=False)
     return replace(cleared, state="working", since=since, pid=line.pid)
 
 
 def _close(turn: Turn, line: SpoolLine) -> Turn:
     since = turn.since if turn.state == "idle" else line.mono
-    cleared = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0)
+    cleared = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0, held=False)
     return replace(cleared, state="idle", since=since, pid=line.pid)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint
 from dogwatch.model.records import CheckpointRecord
 from dogwatch.model.view import RunView
@@ -32,15 +33,17 @@ def is_validator(names: Iterable[str], plan: Checkpoint) -> bool:
     return any(fnmatchcase(name, pattern) for name in names for pattern in plan.validators)
 
 
-def objected_by_subagent(view: RunView, parent: str, kind: str, since: float, text: str) -> list[str]:
+def objected_by_subagent(view: RunView, parent: str, kind: str, since: Moment, text: str) -> list[str]:
     """The checkpoints that a sub-agent's DISAGREE is about, where its parent is the author or a reviewer: those that
     it names, else those whose work went on when it was started, else those that were handed out anew since, else the
     one that was approved last before. What is being revised needs no objection."""
     parent = view.current(parent)
     steps = [step for step in _steps(view) if parent in {*authors(view, step[0]), *step[0].reviewers}]
     named = _named(steps, text)
-    begun = [(plan, record) for plan, record in steps if _begun(view, plan) <= since]
-    current = [(plan, record) for plan, record in begun if record.state != "approved" or _closed(record) > since]
+    begun = [(plan, record) for plan, record in steps if not _is_later(_begun(view, plan), since)]
+    current = [
+        (plan, record) for plan, record in begun if record.state != "approved" or _is_later(record.closed, since)
+    ]
     anew = [(plan, record) for plan, record in steps if record.state == "revised" or record.round > 1]
     about = named or current or [step for step in anew if step not in begun] or _latest(begun)
     return [
@@ -79,16 +82,26 @@ def _named(steps: list[Step], text: str) -> list[Step]:
     return [step for step in steps if is_named(step[0].name) or is_named(step[0].artifact)]
 
 
-def _begun(view: RunView, plan: Checkpoint) -> float:
+def _is_later(one: Moment | None, other: Moment | None) -> bool:
+    """Within one boot by the monotonic clock; the clocks of two boots have nothing to do with one another, so then by
+    the wall clock. What never was is earlier than all."""
+    if one is None or other is None:
+        return one is not None
+    return one.mono > other.mono if one.boot == other.boot else one.wall > other.wall
+
+
+def _begun(view: RunView, plan: Checkpoint) -> Moment | None:
     """When the work that was reviewed was last handed out."""
-    sent = [t.dispatched.mono for t in view.tasks.values() if t.dispatch == plan.author and t.dispatched is not None]
-    return max(sent, default=0.0)
-
-
-def _closed(record: CheckpointRecord) -> float:
-    return record.closed.mono if record.closed is not None else 0.0
+    latest = None
+    for task in view.tasks.values():
+        if task.dispatch == plan.author and _is_later(task.dispatched, latest):
+            latest = task.dispatched
+    return latest
 
 
 def _latest(steps: list[Step]) -> list[Step]:
-    approved = [step for step in steps if step[1].state == "approved"]
-    return [max(approved, key=lambda step: _closed(step[1]))] if approved else []
+    latest: list[Step] = []
+    for step in steps:
+        if step[1].state == "approved" and (not latest or _is_later(step[1].closed, latest[0][1].closed)):
+            latest = [step]
+    return latest

@@ -18,6 +18,8 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.route import checkpoint_plan
 
 DIGITS = 12
+ASKS_IN_TIME = 10
+"""So often may an agent be asked, at most, within the time that it has for one reading."""
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<head>.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 _VERSION = re.compile(r"^version:[ \t]*(?P<quote>[\"']?)(?P<name>[\w.+-]{1,40})(?P=quote)[ \t]*(?:#.*)?$", re.MULTILINE)
 
@@ -135,6 +137,8 @@ def decide(view: RunView, sights: Mapping[str, Sight], reads: Mapping[str, float
         sight = sights.get(agent)
         if sight is None or agent in settled or sight.process != "alive" or _is_queued(view, agent):
             continue
+        if _was_just_asked(view, agent, now):
+            continue
         if not sight.hooks:
             found.append(Ask(agent, holds=False))  # nothing would ever show that it has read it
         elif sight.turn.state == "idle" and len(busy - {agent}) < view.plan.limits.refresh_wave:
@@ -154,6 +158,12 @@ def _counts(view: RunView, agent: str, at: float, now: Moment) -> bool:
 def _is_on_its_way(view: RunView, reading: ReadingRecord, now: Moment) -> bool:
     """Whether a refresh will soon be delivered. One that lies there for long does not hold up the next wave."""
     return reading.state == "asked" and now.since(reading.since) < view.limits_of(reading.agent).refresh_s
+
+
+def _was_just_asked(view: RunView, agent: str, now: Moment) -> bool:
+    """Whether it is too early to ask again: instructions may change faster than anybody can read them."""
+    reading = view.readings[agent]
+    return reading.asked is not None and now.since(reading.asked) < view.limits_of(agent).refresh_s / ASKS_IN_TIME
 
 
 def _is_queued(view: RunView, agent: str) -> bool:
@@ -177,4 +187,4 @@ def told_by_brief(view: RunView, agent: str, now: Moment) -> ReadingRecord | Non
         version=newest.version,
         since=now,
     )
-    return replace(told, lapses=known.lapses) if known is not None else told
+    return replace(told, lapses=known.lapses, asked=known.asked) if known is not None else told

@@ -16,6 +16,8 @@ from dogwatch.world.growing import GrowingFile
 
 SETTLED_S = 1.0
 """Who has changed it so short a while ago may still be writing."""
+BYTES_MAX = 4 * 1024 * 1024
+"""So much of a spool is read at one look; the next one goes on."""
 
 
 class InstructionsFile:
@@ -23,7 +25,7 @@ class InstructionsFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._looks: tuple[int, int, int] = (0, 0, 0)
+        self._looks: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._version: Version | None = None
 
     def version(self) -> Version | None:
@@ -36,7 +38,8 @@ class InstructionsFile:
             facts = os.fstat(fd)
             if not stat.S_ISREG(facts.st_mode) or not 0 < facts.st_size <= INSTRUCTIONS_BYTES_MAX:
                 return None
-            looks = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+            # Who copies a file may set its time of modification, but nobody that of its change.
+            looks = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
             if looks != self._looks or self._version is None:
                 self._version = version_of(os.pread(fd, INSTRUCTIONS_BYTES_MAX, 0))
                 self._looks = looks
@@ -58,14 +61,12 @@ class ReadingReader:
         self._restarts = 0
 
     def at(self) -> float:
-        """The beginning of the newest reading, on the monotonic clock; 0 for none."""
-        more = True
-        while more:
-            lines, more = self._spool.lines()
-            if self._spool.restarts != self._restarts:
-                self._reads, self._restarts = Reads(), self._spool.restarts
-            for raw in lines:
-                line = parse(raw)
-                if line is not None and line.incarnation == self.about[0]:
-                    self._reads = note(self._reads, line, self._file)
+        """The beginning of the newest reading that was found so far, on the monotonic clock; 0 for none."""
+        lines, _ = self._spool.lines(BYTES_MAX)
+        if self._spool.restarts != self._restarts:
+            self._reads, self._restarts = Reads(), self._spool.restarts
+        for raw in lines:
+            line = parse(raw)
+            if line is not None and line.incarnation == self.about[0]:
+                self._reads = note(self._reads, line, self._file)
         return self._reads.at

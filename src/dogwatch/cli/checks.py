@@ -22,8 +22,11 @@ class Finding:
     fix: str = ""
 
 
-def answer(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[int | None, str]:
-    """A program's exit code and first line; no code where it cannot be started or takes too long.
+def answer(
+    argv: Sequence[str], environment: Mapping[str, str] | None = None, limit_s: float = ANSWER_S
+) -> tuple[int | None, str]:
+    """A program's exit code and first line, of its errors where it says nothing else; no code where it cannot be
+    started or takes too long.
 
     It runs in a session of its own, so that a program that hangs is ended together with its children.
     """
@@ -32,7 +35,7 @@ def answer(argv: Sequence[str], environment: Mapping[str, str] | None = None) ->
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,
         )
@@ -40,12 +43,12 @@ def answer(argv: Sequence[str], environment: Mapping[str, str] | None = None) ->
         return None, str(error.strerror)
     with child:
         try:
-            output, _ = child.communicate(timeout=ANSWER_S)
+            output, errors = child.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
-            return None, f"no answer within {ANSWER_S:g} s"
-    lines = output.decode(errors="replace").strip().splitlines()
+            return None, f"no answer within {limit_s:g} s"
+    lines = (output.strip() or errors.strip()).decode(errors="replace").splitlines()
     return child.returncode, lines[0].strip() if lines else ""
 
 

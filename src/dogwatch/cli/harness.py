@@ -13,13 +13,13 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from dogwatch.cli.checks import answer
 from dogwatch.cli.framework import print_json
 from dogwatch.cli.table import clean, columns, note, wants_colour
 from dogwatch.cli.trial import Check, attempt
@@ -103,21 +103,11 @@ def _verdict(client: Harness, program: str) -> Verdict:
 
 
 def _version(program: str) -> str:
-    """As the program says it, with a home of its own lest it writes into the user's; warnings are not looked at."""
+    """As the program says it, with a home of its own lest it writes into the user's."""
     with tempfile.TemporaryDirectory(prefix="dogwatch-check-", ignore_cleanup_errors=True) as folder:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-        try:
-            done = subprocess.run(
-                [program, "--version"],
-                env={**kept, "HOME": folder},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=VERSION_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-    found = re.search(r"\d+(?:\.\d+)+\S*", done.stdout.decode(errors="replace"))
+        code, line = answer([program, "--version"], {**kept, "HOME": folder}, VERSION_S)
+    found = re.search(r"\d+(?:\.\d+)+\S*", line) if code == 0 else None
     return found[0] if found else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -233,14 +234,14 @@ def test_instructions_that_change_all_the_time_are_asked_for_now_and_then(ledger
 
     def rewritten() -> bool:
         nonlocal count
-        if len(machine.events("instructions_changed")) == count:
+        if clock.now().since(since) > 3 * count:
             count += 1
             machine.instructions[PATH] = version(f"1.{count}")
         return clock.now().since(since) > 90
 
     machine.run_until(rewritten, 200)
     asked = [e for e in machine.events("message_sent", "writer") if e.body["kind"] == "refresh"]
-    gaps = [later.at.since(earlier.at) for earlier, later in zip(asked, asked[1:], strict=False)]
+    gaps = [later.at.since(earlier.at) for earlier, later in pairwise(asked)]
     assert count > 2 * len(asked), "most versions were overtaken before they were asked for"
     assert len(asked) > 2
     assert min(gaps) >= LIMITS.refresh_s / 10
@@ -414,9 +415,8 @@ def test_a_reader_goes_on_where_it_was_when_a_long_file_becomes_longer(
 
     monkeypatch.setattr(VirtualEyes, "read_at", read_at)
     machine = start(ledger, clock, with_writer(), keeps("dispatch"))
-    for number in (300, 400, 500):
-        machine.instructions[PATH] = replace(version(f"{number}"), lines=number)
-        machine.run_until(lambda number=number: machine.view("v-1").instructions["writer"].lines == number, 60)  # type: ignore[misc]
-        machine.run_until(lambda number=number: "writer" in machine.view("v-1").readings, 60)
+    machine.instructions[PATH] = replace(version("1"), lines=300)
+    machine.run_until(lambda: bool(asked), 60)
+    machine.instructions[PATH] = replace(version("2"), lines=400)
     machine.run_until(lambda: told(machine), 60)
     assert asked == {("writer", PATH, 200)}

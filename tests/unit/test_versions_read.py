@@ -120,6 +120,7 @@ def test_a_whole_reading_is_proof(what: dict[str, Any]) -> None:
         call("Bash", command="cat *.md"),
         call("Bash", command="cat */*/writer.md"),
         call("Bash", command="cat doc/[^w]riter.md"),
+        call("Bash", command="cat doc/*w*r*i*t*e*r*.md"),
         call("Bash", command="cat **/doc/writer.md"),
         call("Bash", command="sed -n 1,220p doc/*.md"),
         call("Bash", command="sed -n -e 1,5p doc/writer.md"),

@@ -112,8 +112,8 @@ def _holds_hooks(path: str, whole: bool) -> bool:
     names = _names(path.replace("/.config/opencode", "/.opencode")) or [""]
     if names[-1] in CONFIGS or (whole and names[-1] in SETTINGS):
         return True
-    pairs = zip(names, names[1:], strict=False)
-    return any(_same_name(name, one) for folder, name in pairs for one in SETTINGS.get(folder, ()))
+    loaded = ((name, one) for at, name in enumerate(names[1:]) for one in SETTINGS.get(names[at], ()))
+    return any(_same_name(name, one) for name, one in loaded)
 
 
 def _within(path: str, root: str) -> bool:

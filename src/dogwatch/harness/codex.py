@@ -37,7 +37,7 @@ EVENTS = {
 GATING = ("PreToolUse",)
 """The events whose hook may deny a tool: where it cannot run at all, the tool must not run either."""
 UNHEARD = "sh -c 'echo \"dogwatch: the guard has not let it pass\" >&2; exit 2'"
-"""After an exit code 2 without any words the client goes on. It runs hooks in the user's own shell, which may be fish."""
+"""After an exit code 2 without any words the client goes on. This is the same in all shells, in fish too."""
 HOOK_S = 30
 """The client's own time limit for a hook, after which it goes on without its answer."""
 GATE_S = 600

@@ -39,8 +39,8 @@ HOOK_NAME = "dogwatch"
 """One name for all: whoever switches one of them off by its name has switched off all, and that is seen."""
 HOOK_MS = 30_000
 GATE_MS = 600_000
-"""The client's own time limits for a hook, after which it goes on without its answer. The guard answers within seconds by
-itself; on a machine that stalls for longer the tool has to wait."""
+"""The client's own time limits for a hook, after which it goes on without its answer. The guard answers within seconds
+by itself; on a machine that stalls for longer the tool has to wait."""
 UNHEARD = '{ [ $? -eq 2 ] || echo "dogwatch: the guard could not be run" >&2; exit 2; }'
 """A hook that cannot run denies. The client takes exit code 2 without any words for a yes."""
 SETTINGS: dict[str, Any] = {

@@ -18,6 +18,8 @@ LINES_MIN = 200
 """So much of a longer file must have been read at least: clients read long files in parts."""
 BEGUN_MAX = 100
 """So many calls that have not ended are kept, the newest: some never tell of their end."""
+STARS_MAX = 6
+"""A pattern with more of them is nobody's, and would take long to match."""
 READERS = frozenset({"read", "readfile", "read_file", "read_text_file", "view", "view_file", "open_file", "fs_read"})
 SHELLS = frozenset(
     {"bash", "shell", "sh", "run_shell_command", "local_shell", "shell_command", "exec_command", "execute_command"}
@@ -129,15 +131,18 @@ def _matches(pattern: str, folder: str, file: TheFile) -> bool:
     if _is(pattern, folder, file):
         return True
     whole = posixpath.normpath(posixpath.join(folder, pattern))
+    stars = list(_STARS.finditer(whole))
+    if not 0 < len(stars) <= STARS_MAX:
+        return False
     regex, end = "", 0
-    for found in _STARS.finditer(whole):
+    for found in stars:
         at_start = found.start() == 0 or whole[found.start() - 1] == "/"
         seen = r"(?!\.)" if at_start else ""  # hidden files are not meant
         means = {"deep": r"(?:[^/.][^/]*/)*", "star": rf"{seen}[^/]*", "one": rf"{seen}[^/]"}
         regex += re.escape(whole[end : found.start()]) + means[str(found.lastgroup)]
         end = found.end()
     regex += re.escape(whole[end:])
-    return end > 0 and any(re.fullmatch(regex, name) for name in file.names)
+    return any(re.fullmatch(regex, name) for name in file.names)
 
 
 def _is(path: str, folder: str, file: TheFile) -> bool:

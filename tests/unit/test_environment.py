@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dogwatch.harness import harness
-from dogwatch.harness.environment import TERMINAL, agent_variables, starting
+from dogwatch.harness.environment import TERMINAL, agent_variables, differing, starting
 from dogwatch.model.codec import decode, encode
 from dogwatch.model.plan import Role
 from dogwatch.spec import load
@@ -121,3 +121,12 @@ def test_secret_values_stand_in_no_list_of_processes(tmp_path: Path) -> None:
 
 def test_without_secrets_no_file_and_no_shell_is_needed() -> None:
     assert starting({"LANG": "C.UTF-8"}, "/nowhere") == (["env", "-i", "LANG=C.UTF-8"], "")
+
+
+def test_what_an_agent_needs_of_another_environment_than_the_crew_s_is_named() -> None:
+    role = Role(name="writer", harness="claude", environment={"ANTHROPIC_MODEL": "x"}, inherit=("DEPLOY_*",))
+    crew = {"PATH": "/bin", "ANTHROPIC_API_KEY": "old", "EDITOR": "vi", "OPENAI_API_KEY": "1", "DOGWATCH_HOME": "/h"}
+    mine = {"PATH": "/bin:/opt", "ANTHROPIC_BASE_URL": "u", "EDITOR": "ed", "ANTHROPIC_MODEL": "y", "DEPLOY_TO": "a"}
+    named = differing(mine, crew, harness("claude"), role)
+    assert named == ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "DEPLOY_TO", "PATH"]
+    assert differing(crew, dict(crew), harness("claude"), role) == []

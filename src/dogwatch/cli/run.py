@@ -23,6 +23,8 @@ from dogwatch.cli.rehearsing import scenario_for, set_stage
 from dogwatch.cli.table import note
 from dogwatch.coordination.runs import create_run
 from dogwatch.errors import MissingToolError, UsageError
+from dogwatch.harness import harness
+from dogwatch.harness.environment import differing
 from dogwatch.ledger.api import Store
 from dogwatch.model.codec import encode
 from dogwatch.model.plan import Plan
@@ -79,7 +81,10 @@ def execute(arguments: argparse.Namespace) -> int:
                 runs.append(ledger.run(make).run)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        bring_up(home, ledger)
+        crew = bring_up(home, ledger)
+        if others := _others(plan, crew.process.pid, arguments.rehearse):
+            note(f"note: agents get these variables as the crew was started with, not as this shell has them: {others}")
+            note("hint: dogwatch down ends the crew and keeps the runs; dogwatch up starts it from this shell")
         if arguments.detach:
             print("\n".join(runs))
             return 0
@@ -114,6 +119,19 @@ def _ingredients(
         message = f"the outputs cannot be written to {output}: {error.strerror}"
         raise UsageError(message, hint="--output names a folder that can be made") from None
     return plan, project, output, stage
+
+
+def _others(plan: Plan, dispatcher: int, rehearse: bool) -> str:
+    """The variables that matter to the agents and are others in the dispatcher's environment, which they inherit. To a
+    rehearsal only the PATH matters."""
+    try:
+        with open(f"/proc/{dispatcher}/environ", "rb") as file:
+            pairs = [os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0") if pair]
+    except OSError:
+        return ""
+    theirs = {name: value for name, _, value in pairs}
+    names = {name for role in plan.roles for name in differing(os.environ, theirs, harness(role.harness), role)}
+    return ", ".join(sorted(names & {"PATH"} if rehearse else names))
 
 
 def overrides(settings: list[str]) -> dict[str, str]:

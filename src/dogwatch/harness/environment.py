@@ -53,6 +53,14 @@ def agent_variables(base: Mapping[str, str], client: Harness, role: Role, *, reh
     return {**kept, **TERMINAL, **role.environment}
 
 
+def differing(mine: Mapping[str, str], theirs: Mapping[str, str], client: Harness, role: Role) -> list[str]:
+    """The names of what an agent of this role would need of my environment and gets of theirs, where that is another:
+    its PATH, and what leads to its model."""
+    wanted = ["PATH", *_that_apply(client.variables, {**mine, **role.environment}), *role.inherit]
+    names = {name for name in (*mine, *theirs) if _matches(name, wanted) and not name.startswith(RESERVED)}
+    return sorted(name for name in names - role.environment.keys() if mine.get(name) != theirs.get(name))
+
+
 def rehearsed(role: Role, client: Harness, variables: Mapping[str, str]) -> Role:
     """The role as it plays in a rehearsal, with the variables of that: without its own that lead to a real model."""
     own = {name: value for name, value in role.environment.items() if not _leads_out(name, client)}

@@ -13,7 +13,7 @@ test:  ## all tests (ARGS='-k name' narrows)
 
 test-realcli:  ## the harness contract on real agent CLIs from npm, against the scripted model
 	@scripts/setup realcli
-	@.venv/bin/python -m pytest -n 2 tests/realcli $(ARGS)
+	@.venv/bin/python -m pytest -n 3 --dist worksteal tests/realcli $(ARGS)
 
 lint:  ## ruff, mypy --strict, the layer contract
 	@scripts/setup dev

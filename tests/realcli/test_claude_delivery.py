@@ -89,39 +89,6 @@ def test_mail_reaches_an_agent_at_work_in_the_same_turn_and_once(lab: Lab) -> No
     assert len(lab.spool(run, "UserPromptSubmit")) == 1, "nothing was typed but the task"
 
 
-def test_mail_that_comes_at_the_very_end_holds_the_stop_once(lab: Lab) -> None:
-    slowly = {"text": {"text": "I have done all that I could do for now. " * 4, "token_s": 0.2}}
-    with model(on("mail from-clerk", WRITE, REPORT, DONE), on("dispatch draft", slowly)) as scripted:
-        run = lab.launch(scripted, clerk=True, patient=True)
-        wait_for(lambda: asked(scripted), 90, lab.fleet.tail)
-        message = lab.mail(run, "One thing more.")
-        lab.deliver(run)
-        assert times_told(asked(scripted)[-1], message) == 1
-    events = [line.event for line in lab.spool(run)]
-    assert events.count("StopHeld") == 1
-    assert events.count("UserPromptSubmit") == 1
-    assert events.index("StopHeld") < events.index("PreToolUse")
-    assert lab.delivered("mail") == [message]
-
-
-def test_f40_f43_a_draft_is_left_as_it_is_and_the_message_wakes_the_agent_when_it_is_gone(lab: Lab) -> None:
-    draft = "half a thought of somebody"
-    with model(on("dispatch draft", WAIT), on("mail from-clerk", WRITE, REPORT, DONE)) as scripted:
-        run = lab.settled(scripted)
-        lab.keys(run, "-l", draft)
-        wait_for(lambda: lab.composer(run) == draft, 30, lambda: "\n".join(lab.screen(run)))
-        message = lab.mail(run, "Wake up.")
-        looks = {lab.composer(run) for _ in lab.steps(run)}
-        assert looks == {draft}
-        assert not lab.delivered("mail")
-        lab.keys(run, "C-u")
-        lab.deliver(run)
-        assert times_told(asked(scripted)[-1], message) == 1
-    prompts = [line.payload()["prompt"] for line in lab.spool(run, "UserPromptSubmit")]
-    assert not [prompt for prompt in prompts if draft in prompt]
-    assert len(prompts) == 2
-
-
 def test_f36_f45_mail_is_told_once_however_often_the_captain_is_killed_on_the_way(lab: Lab) -> None:
     chance = random.Random(4711)
     letters: list[str] = []

@@ -9,7 +9,7 @@ demo:  ## two pipelines of four scripted agents each, four faults injected and m
 
 test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
-	@.venv/bin/python -m pytest -n 4 --dist worksteal $(ARGS)
+	@.venv/bin/python -m pytest -n 6 --dist worksteal $(ARGS)
 
 test-realcli:  ## the harness contract on real agent CLIs from npm, against the scripted model
 	@scripts/setup realcli

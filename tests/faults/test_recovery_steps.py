@@ -125,6 +125,9 @@ class Hands:
     def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
         return True
 
+    def keep_model(self, run: RunRecord) -> None:
+        pass
+
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:
         return True
 

@@ -23,13 +23,14 @@ class Finding:
 
 
 def answer(
-    argv: Sequence[str], environment: Mapping[str, str] | None = None, limit_s: float = ANSWER_S
+    argv: Sequence[str], environment: Mapping[str, str] | None = None, limit_s: float = 0.0
 ) -> tuple[int | None, str]:
     """A program's exit code and first line, of its errors where it says nothing else; no code where it cannot be
     started or takes too long.
 
     It runs in a session of its own, so that a program that hangs is ended together with its children.
     """
+    limit_s = limit_s or ANSWER_S
     try:
         child = subprocess.Popen(
             argv,

@@ -88,6 +88,14 @@ class RunView:
             held = self._index["tasks"] = {task.agent: task for task in reversed(claimed)}
         return held.get(agent)
 
+    def sent_tasks(self) -> Sequence[TaskRecord]:
+        """The tasks that agents have given to others and that are not settled."""
+        sent: Sequence[TaskRecord] | None = self._index.get("sent")
+        if sent is None:
+            given = (task for task in self.tasks.values() if task.sender)
+            sent = self._index["sent"] = tuple(task for task in given if task.state not in ("accepted", "failed"))
+        return sent
+
     def messages_to(self, agent: str) -> Sequence[MessageRecord]:
         """All open messages to the current incarnation of `agent`, oldest first."""
         sorted_out: dict[str, list[MessageRecord]] | None = self._index.get("messages")

@@ -130,9 +130,7 @@ def waits_for_tasks(view: RunView, sights: Mapping[str, Sight], now: Moment) -> 
     """An agent at its prompt, with work open, that has given a part of it to another: it gets mail when that is
     settled."""
     found = []
-    for task in view.tasks.values():
-        if not task.sender or task.state in ("accepted", "failed"):
-            continue
+    for task in view.sent_tasks():
         sender = view.current(task.sender)
         sight = sights.get(sender)
         if sight is None or sight.process != "alive" or sight.turn.state != "idle" or view.task_of(sender) is None:

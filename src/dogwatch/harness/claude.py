@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.claude_facts import ClaudeFacts, config_folder
+from dogwatch.harness.neutral import trimmed
 from dogwatch.model.brief import check_in
 from dogwatch.model.plan import Role
 
@@ -193,7 +194,7 @@ class Claude(ClaudeFacts):
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """Only the box of the composer, or of a dialog, and the status line above it count: the rest is history."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         rules = [number for number, line in enumerate(shown) if _RULE.match(line)]
         below = shown[rules[-1] + 1 :] if rules else shown
         if any(_SHELL.match(line) for line in below[-1:] + [line for line in below if line.endswith("─")]):
@@ -211,7 +212,7 @@ class Claude(ClaudeFacts):
 
     def question(self, lines: Sequence[str]) -> str:
         """What the open dialog asks, in a few words: a tool with its first line, or the question itself."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         rules = [number for number, line in enumerate(shown) if _RULE.match(line)]
         dialog = [line.strip() for line in shown[rules[-1] + 1 :] if line.strip()] if rules else []
         dashed = [number for number, line in enumerate(dialog) if set(line) == {"╌"}]
@@ -223,7 +224,7 @@ class Claude(ClaudeFacts):
 
     def remains(self, lines: Sequence[str]) -> Literal["", "ended", "killed"]:
         """What it has left on the screen of a pane where it no longer runs."""
-        shown = [line for line in _trimmed(lines) if line]
+        shown = [line for line in trimmed(lines) if line]
         if any(_RESUME.match(line) for line in shown[-2:]):
             return "ended"
         last = shown[-8:]
@@ -246,11 +247,3 @@ def _composer(lines: Sequence[str]) -> str:
     """The text without its mark and indentation; empty where only a hint of the client's stands there."""
     text = "\n".join(line[2:] for line in lines)
     return "" if _PLACEHOLDER.match(text) else text
-
-
-def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Without the blanks at the ends of lines, also the hard one behind the prompt, and without empty last lines."""
-    shown = [line.rstrip() for line in lines]
-    while shown and not shown[-1]:
-        shown.pop()
-    return shown

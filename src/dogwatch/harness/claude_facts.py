@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import glob
-import json
 import os
 import re
 import stat
@@ -12,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dogwatch.harness import State
-from dogwatch.harness.neutral import Neutral, error_type, short, text
+from dogwatch.harness.neutral import Neutral, count, error_type, json_object, short, text, wall_of
 from dogwatch.model.plan import Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal, Tokens
@@ -67,9 +65,9 @@ class ClaudeFacts(Neutral):
     def entry(self, line: bytes) -> ModelCall | Refusal | None:
         """An answer of the model with its usage, or a tool's result that says that the call was refused."""
         if b'"usage"' in line and b'"assistant"' in line:
-            return _call(_object(line))
+            return _call(json_object(line))
         if b'"is_error":true' in line and (_REFUSED.encode() in line or _FORBIDDEN.encode() in line):
-            return _refusal(_object(line))
+            return _refusal(json_object(line))
         return None
 
     def told_state(self, role: Role, processes: Sequence[ProcessId]) -> State:
@@ -93,7 +91,7 @@ def _told(folder: str, process: ProcessId, pid: int) -> dict[str, Any] | None:
     except OSError:
         return None
     with open(fd, "rb") as file:
-        told = _object(file.read(STATE_BYTES_MAX)) if stat.S_ISREG(os.fstat(fd).st_mode) else {}
+        told = json_object(file.read(STATE_BYTES_MAX)) if stat.S_ISREG(os.fstat(fd).st_mode) else {}
     domain = text(told.get("pidDomain"))
     if told.get("pid") != pid or text(told.get("procStart")) != str(process.start_ticks):
         return None
@@ -121,13 +119,13 @@ def _call(entry: Mapping[str, Any]) -> ModelCall | None:
         return None  # the client's own words, such as "API Error": no model was called
     tokens = Tokens(
         calls=1,
-        input=_count(usage.get("input_tokens")),
-        output=_count(usage.get("output_tokens")),
-        cache_creation=_count(usage.get("cache_creation_input_tokens")),
-        cache_read=_count(usage.get("cache_read_input_tokens")),
+        input=count(usage.get("input_tokens")),
+        output=count(usage.get("output_tokens")),
+        cache_creation=count(usage.get("cache_creation_input_tokens")),
+        cache_read=count(usage.get("cache_read_input_tokens")),
     )
     subagent = bool(entry.get("isSidechain") or entry.get("agentId"))
-    return ModelCall(id=identity, model=model, at=_wall(entry), tokens=tokens, subagent=subagent)
+    return ModelCall(id=identity, model=model, at=wall_of(entry), tokens=tokens, subagent=subagent)
 
 
 def _refusal(entry: Mapping[str, Any]) -> Refusal | None:
@@ -141,24 +139,5 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal | None:
             kind: ErrorType = "permission_denied" if said.startswith(_FORBIDDEN) else "validation_failure"
             tool = _TOOL.search(said)
             failure = Failure(kind, tool.group(1) if tool else "", short(_TAG.sub("", said)))
-            return Refusal(id=text(block.get("tool_use_id")), at=_wall(entry), failure=failure)
+            return Refusal(id=text(block.get("tool_use_id")), at=wall_of(entry), failure=failure)
     return None
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _wall(entry: Mapping[str, Any]) -> float:
-    try:
-        return datetime.datetime.fromisoformat(text(entry.get("timestamp"))).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0

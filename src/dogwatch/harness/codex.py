@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.codex_facts import CodexFacts, config_folder
+from dogwatch.harness.neutral import trimmed
 from dogwatch.model.brief import check_in
 from dogwatch.model.plan import Role
 from dogwatch.model.spool import PAYLOAD_BYTES_MAX, parse
@@ -191,7 +192,7 @@ class Codex(CodexFacts):
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """The composer, or a dialog, and the line at the margin above it count. The title tells of work without one."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         prompts = [number for number, line in enumerate(shown) if _PROMPT.match(line)]
         below = shown[prompts[-1] + 1 :] if prompts else shown
         if any(_SHELL.match(line) for line in below):
@@ -209,7 +210,7 @@ class Codex(CodexFacts):
 
     def question(self, lines: Sequence[str]) -> str:
         """What the open dialog asks, in a few words: the command, or the question itself."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         asked = [number for number, line in enumerate(shown) if _ASKED.match(line) or _BEFORE.match(line)]
         dialog = [line.strip() for line in shown[asked[-1] :]] if asked else []
         command = next((line[2:] for line in dialog if line.startswith("$ ")), "")
@@ -217,7 +218,7 @@ class Codex(CodexFacts):
 
     def remains(self, lines: Sequence[str]) -> Literal["", "ended", "killed"]:
         """What it has left on the screen of a pane where it no longer runs."""
-        shown = [line for line in _trimmed(lines) if line]
+        shown = [line for line in trimmed(lines) if line]
         if any(_RESUME.match(line) for line in shown[-2:]):
             return "ended"
         footer = bool(shown) and shown[-1].startswith("  ")
@@ -295,11 +296,3 @@ def _composer(lines: Sequence[str]) -> str:
     footer = max(number for number, line in enumerate(lines) if not line)
     text = "\n".join(line[2:] for line in lines[:footer]).rstrip("\n")
     return "" if text == _PLACEHOLDER else text
-
-
-def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Without the blanks at the ends of lines and without empty last lines."""
-    shown = [line.rstrip() for line in lines]
-    while shown and not shown[-1]:
-        shown.pop()
-    return shown

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import glob
-import json
 import math
 import os
 import re
@@ -12,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from dogwatch.harness.neutral import Neutral, error_type, short, text
+from dogwatch.harness.neutral import Neutral, count, error_type, json_object, short, text, wall_of
 from dogwatch.model.plan import Role
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal, Tokens
 
@@ -51,7 +49,7 @@ class CodexFacts(Neutral):
     def context(self, tail: bytes) -> float | None:
         """From the last count of tokens; after a compaction nothing is known for a while."""
         for line in reversed(tail.splitlines()):
-            if b'"compacted"' in line and _object(line).get("type") == "compacted":
+            if b'"compacted"' in line and json_object(line).get("type") == "compacted":
                 return None
             if b'"token_count"' not in line:
                 continue
@@ -59,7 +57,7 @@ class CodexFacts(Neutral):
             last = info.get("last_token_usage") if isinstance(info, dict) else None
             if not isinstance(info, dict) or not isinstance(last, dict):
                 continue
-            used, window = _count(last.get("total_tokens")), _count(info.get("model_context_window"))
+            used, window = count(last.get("total_tokens")), count(info.get("model_context_window"))
             share = used / window if window else math.nan
             return share if used and math.isfinite(share) else None
         return None
@@ -69,12 +67,12 @@ class CodexFacts(Neutral):
         for line in reversed(tail.splitlines()):
             if not any(word in line for word in _TURNS):
                 continue
-            entry = _object(line)
+            entry = json_object(line)
             payload = entry.get("payload")
             if entry.get("type") != "event_msg" or not isinstance(payload, dict):
                 continue
             failure = _failure(payload)
-            return (_wall(entry), failure) if failure is not None else None
+            return (wall_of(entry), failure) if failure is not None else None
         return None
 
     def transcripts(self, path: str) -> Sequence[str]:
@@ -92,14 +90,14 @@ class CodexFacts(Neutral):
     def entry(self, line: bytes) -> ModelCall | Refusal | None:
         """An answer of the model with its usage, or a turn that has ended with an error."""
         if b'"token_usage_record"' in line:
-            return _call(_object(line))
+            return _call(json_object(line))
         if b'"task_complete"' in line and b'"error"' in line:
-            entry = _object(line)
+            entry = json_object(line)
             payload = entry.get("payload")
             if entry.get("type") == "event_msg" and isinstance(payload, dict):
                 failure = _failure(payload)
                 turn = text(payload.get("turn_id"))
-                return Refusal(id=turn, at=_wall(entry), failure=failure) if failure is not None else None
+                return Refusal(id=turn, at=wall_of(entry), failure=failure) if failure is not None else None
         return None
 
 
@@ -111,18 +109,18 @@ def _call(entry: Mapping[str, Any]) -> ModelCall | None:
     identity = text(payload.get("response_id"))
     if not identity:
         return None
-    read, written = _count(usage.get("cached_input_tokens")), _count(usage.get("cache_write_input_tokens"))
+    read, written = count(usage.get("cached_input_tokens")), count(usage.get("cache_write_input_tokens"))
     tokens = Tokens(
         calls=1,
         # What came from a cache, or went into one, is a part of its input.
-        input=max(0, _count(usage.get("input_tokens")) - read - written),
-        output=_count(usage.get("output_tokens")),
+        input=max(0, count(usage.get("input_tokens")) - read - written),
+        output=count(usage.get("output_tokens")),
         cache_creation=written,
         cache_read=read,
     )
     subagent = payload.get("thread_id") != payload.get("session_id")
     model = text(payload.get("model")) or UNKNOWN_MODEL
-    return ModelCall(id=identity, model=model, at=_wall(entry), tokens=tokens, subagent=subagent)
+    return ModelCall(id=identity, model=model, at=wall_of(entry), tokens=tokens, subagent=subagent)
 
 
 def _failure(payload: Mapping[str, Any]) -> Failure | None:
@@ -169,26 +167,7 @@ def _session(path: str) -> str:
 
 
 def _payload(line: bytes, kind: str, event: str) -> dict[str, Any]:
-    entry = _object(line)
+    entry = json_object(line)
     payload = entry.get("payload")
     is_it = entry.get("type") == kind and isinstance(payload, dict) and payload.get("type") == event
     return payload if is_it and isinstance(payload, dict) else {}
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _wall(entry: Mapping[str, Any]) -> float:
-    try:
-        return datetime.datetime.fromisoformat(text(entry.get("timestamp"))).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0

@@ -20,6 +20,7 @@ from dogwatch.harness.gemini_facts import (
     user_folder,
     user_settings,
 )
+from dogwatch.harness.neutral import trimmed
 from dogwatch.model.plan import Role
 
 EVENTS = {
@@ -153,7 +154,7 @@ class Gemini(GeminiFacts):
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """The composer below the last rule and the status line above it count. The title tells what these do not."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         rules = [number for number, line in enumerate(shown) if _RULE.match(line)]
         below = shown[rules[-1] + 1 :] if rules else shown
         if any(_SHELL.match(line) for line in below):
@@ -174,7 +175,7 @@ class Gemini(GeminiFacts):
 
     def remains(self, lines: Sequence[str]) -> Literal["", "ended", "killed"]:
         """What it has left on the screen of a pane where it no longer runs."""
-        shown = [line for line in _trimmed(lines) if line]
+        shown = [line for line in trimmed(lines) if line]
         if any(_RESUME.match(line) for line in shown[-8:]):
             return "ended"
         last = shown[-8:]
@@ -235,11 +236,3 @@ def _composer(lines: Sequence[str]) -> str:
     end = lines.index("") if "" in lines else len(lines)
     text = "\n".join(line[3:] for line in lines[:end])
     return "" if text.strip() == _PLACEHOLDER else text
-
-
-def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Without the blanks at the ends of lines and without empty last lines."""
-    shown = [line.rstrip() for line in lines]
-    while shown and not shown[-1]:
-        shown.pop()
-    return shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import glob
 import json
 import math
@@ -13,7 +12,7 @@ from typing import Any
 
 from dogwatch.errors import RefusedError
 from dogwatch.harness import Launch
-from dogwatch.harness.neutral import Neutral, short, text
+from dogwatch.harness.neutral import Neutral, count, json_object, short, text, wall_of
 from dogwatch.model.plan import Role
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Tokens
 
@@ -104,18 +103,18 @@ class GeminiFacts(Neutral):
         """An answer of the model with its usage."""
         if b'"tokens":{' not in line or line.startswith(b'{"$set"'):
             return None
-        entry = _object(line)
+        entry = json_object(line)
         tokens, model = entry.get("tokens"), text(entry.get("model"))
         if entry.get("type") != "gemini" or not isinstance(tokens, dict) or not model:
             return None
-        cached = _count(tokens.get("cached"))
+        cached = count(tokens.get("cached"))
         counted = Tokens(
             calls=1,
-            input=max(0, _count(tokens.get("input")) - cached),
-            output=_count(tokens.get("output")) + _count(tokens.get("thoughts")),
+            input=max(0, count(tokens.get("input")) - cached),
+            output=count(tokens.get("output")) + count(tokens.get("thoughts")),
             cache_read=cached,
         )
-        return ModelCall(id=text(entry.get("id")), model=model, at=_wall(entry), tokens=counted, subagent=False)
+        return ModelCall(id=text(entry.get("id")), model=model, at=wall_of(entry), tokens=counted, subagent=False)
 
     def context(self, tail: bytes) -> float | None:
         """From the last answer that counts its tokens; after a compaction nothing is known for a while."""
@@ -124,27 +123,8 @@ class GeminiFacts(Neutral):
                 return None
             if b'"tokens":{' not in line or line.startswith(b'{"$set"'):
                 continue
-            tokens = _object(line).get("tokens")
-            if isinstance(tokens, dict) and (used := _count(tokens.get("input"))):
+            tokens = json_object(line).get("tokens")
+            if isinstance(tokens, dict) and (used := count(tokens.get("input"))):
                 share = used / WINDOW_TOKENS
                 return share if math.isfinite(share) else None
         return None
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _wall(entry: Mapping[str, Any]) -> float:
-    try:
-        return datetime.datetime.fromisoformat(text(entry.get("timestamp"))).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 < value < 10**12 else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +14,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal
 
 MESSAGE_MAX = 200
+COUNT_MAX = 10**12
 FAILURE_EVENTS = frozenset({"StopFailure", "PostToolUseFailure", "PermissionDenied"})
 """The hook events that tell of an error."""
 _WORDS: tuple[tuple[ErrorType, re.Pattern[str]], ...] = (
@@ -85,3 +88,33 @@ def short(words: str) -> str:
 
 def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """The object in these bytes; empty where there is none."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def wall_of(entry: Mapping[str, Any]) -> float:
+    """When an entry of a transcript was written; 0 where it does not say."""
+    try:
+        return datetime.datetime.fromisoformat(text(entry.get("timestamp"))).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def count(value: Any) -> int:
+    """A number of tokens; 0 for what is none."""
+    return value if isinstance(value, int) and 0 < value < COUNT_MAX else 0
+
+
+def trimmed(lines: Sequence[str]) -> list[str]:
+    """A screen without the blanks at the ends of lines and without empty last lines."""
+    shown = [line.rstrip() for line in lines]
+    while shown and not shown[-1]:
+        shown.pop()
+    return shown

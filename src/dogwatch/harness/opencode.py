@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from dogwatch.errors import RefusedError
 from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
+from dogwatch.harness.neutral import trimmed
 from dogwatch.harness.opencode_facts import OpenCodeFacts, session_of, spool_of
 from dogwatch.model.brief import check_in
 
@@ -169,7 +170,7 @@ class OpenCode(OpenCodeFacts):
 
     def read(self, lines: Sequence[str], title: str = "") -> Screen:
         """The last block with a bar at its left, which is the composer or a dialog, and what stands below it count."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         bars = [number for number, line in enumerate(shown) if _BAR.match(line)]
         below = shown[bars[-1] + 1 :] if bars else shown
         if any(_SHELL.match(line) for line in below):
@@ -188,7 +189,7 @@ class OpenCode(OpenCodeFacts):
 
     def question(self, lines: Sequence[str]) -> str:
         """What the open dialog asks, in a few words: a command, or the dialog's heading."""
-        shown = _trimmed(lines)
+        shown = trimmed(lines)
         bars = [number for number, line in enumerate(shown) if _BAR.match(line)]
         block = [line.strip().removeprefix("┃").strip() for line in _last_block(shown, bars[-1])] if bars else []
         command = next((line[2:] for line in block if line.startswith("$ ")), "")
@@ -196,7 +197,7 @@ class OpenCode(OpenCodeFacts):
 
     def remains(self, lines: Sequence[str]) -> Literal["", "ended", "killed"]:
         """What it has left on the screen of a pane where it no longer runs."""
-        shown = [line for line in _trimmed(lines) if line]
+        shown = [line for line in trimmed(lines) if line]
         if any(_RESUME.match(line) for line in shown[-2:]):
             return "ended"
         return "killed" if any(_EDGE.match(line) for line in shown[-3:]) else ""
@@ -239,11 +240,3 @@ def _composer(block: Sequence[str]) -> str:
     """The text between the first line, which is empty, and the last two: an empty one and the model's name."""
     text = "\n".join(line.strip().removeprefix("┃").removeprefix("  ") for line in block[1:-2])
     return "" if _PLACEHOLDER.match(text) else text
-
-
-def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Without the blanks at the ends of lines and without empty last lines."""
-    shown = [line.rstrip() for line in lines]
-    while shown and not shown[-1]:
-        shown.pop()
-    return shown

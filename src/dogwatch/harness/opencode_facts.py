@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dogwatch.harness import Launch
-from dogwatch.harness.neutral import Neutral, error_type, short, text
+from dogwatch.harness.neutral import Neutral, count, error_type, short, text
 from dogwatch.model.spool import parse
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal, Tokens
 
@@ -85,10 +85,10 @@ class OpenCodeFacts(Neutral):
             return None
         tokens = Tokens(
             calls=1,
-            input=_count(usage.get("input")),
-            output=_count(usage.get("output")),
-            cache_creation=_count(usage.get("cache_creation")),
-            cache_read=_count(usage.get("cache_read")),
+            input=count(usage.get("input")),
+            output=count(usage.get("output")),
+            cache_creation=count(usage.get("cache_creation")),
+            cache_read=count(usage.get("cache_read")),
         )
         at = call.get("at")
         wall = float(at) if isinstance(at, int | float) and 0 <= at < 1e12 else 0.0
@@ -100,9 +100,9 @@ class OpenCodeFacts(Neutral):
             if _COMPACTED in line[:200] and b'"agent_id"' not in line:
                 return None
             call = _call(line)
-            usage, window = call.get("usage"), _count(call.get("window"))
+            usage, window = call.get("usage"), count(call.get("window"))
             if isinstance(usage, dict) and window and "agent_id" not in call and call.get("summary") is not True:
-                share = sum(_count(value) for value in usage.values()) / window
+                share = sum(count(value) for value in usage.values()) / window
                 return share if math.isfinite(share) else None
         return None
 
@@ -111,7 +111,3 @@ def _call(line: bytes) -> dict[str, Any]:
     """What a line of the spool tells of a model call; empty where it is another."""
     found = parse(line) if CALL in line[:200] else None
     return found.payload() if found is not None and found.event == "ModelCall" else {}
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 < value < 10**12 else 0

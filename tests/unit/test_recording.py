@@ -10,7 +10,7 @@ from dogwatch.testing.model import parse as parse_scenario
 from dogwatch.testing.model.recording import Played, Recording, record
 from dogwatch.testing.model.rehearsal import as_yaml
 
-PATHS = {"/work/out/tide-1": "DOGWATCH_OUTPUT", "/work": "DOGWATCH_PROJECT"}
+PATHS = {"/proj/out/tide-1": "DOGWATCH_OUTPUT", "/proj": "DOGWATCH_PROJECT"}
 
 
 class Spool:
@@ -60,13 +60,13 @@ def rules(recording: Recording, name: str) -> list[dict[str, Any]]:
 
 def test_calls_follow_their_message_with_variables_for_what_is_another_in_each_run() -> None:
     writer = Spool("writer").hook("SessionStart", source="startup").told("dispatch", "draft")
-    writer.call("Bash", command="make -C /work > /work/out/tide-1/log", description="Make", timeout=5000)
-    writer.call("Write", file_path="/work/out/tide-1/draft.md", content="in /work2, not in /work.\nm0123456789")
+    writer.call("Bash", command="make -C /proj > /proj/out/tide-1/log", description="Make", timeout=5000)
+    writer.call("Write", file_path="/proj/out/tide-1/draft.md", content="in /proj2, not in /proj.\nm0123456789")
     writer.call("Bash", command="dogwatch report done --task draft", description="Report").stop("It is written.")
     found = recorded(writer)
     (rule,) = rules(found, "writer: dispatch draft")
     command = "make -C ${DOGWATCH_PROJECT} > ${DOGWATCH_OUTPUT}/log"
-    written = {"file_path": "${DOGWATCH_OUTPUT}/draft.md", "content": "in /work2, not in ${DOGWATCH_PROJECT}.\n"}
+    written = {"file_path": "${DOGWATCH_OUTPUT}/draft.md", "content": "in /proj2, not in ${DOGWATCH_PROJECT}.\n"}
     written["content"] += "${dogwatch:message}"
     assert rule["role"] == "writer"
     assert rule["do"] == [
@@ -123,8 +123,8 @@ def test_mail_at_the_end_of_a_turn_is_answered_apart_and_in_its_middle_changes_n
 
 def test_sub_agents_are_recorded_apart_and_known_by_their_prompt() -> None:
     writer = Spool("writer").told("dispatch", "draft")
-    writer.call("Agent", prompt="Look at /work/a (all).", subagent_type="Explore", description="Look")
-    writer.hook("SubagentStart", agent_id="a1", agent_type="Explore").call("Bash", "a1", command="ls /work/a")
+    writer.call("Agent", prompt="Look at /proj/a (all).", subagent_type="Explore", description="Look")
+    writer.hook("SubagentStart", agent_id="a1", agent_type="Explore").call("Bash", "a1", command="ls /proj/a")
     writer.hook("SubagentStop", agent_id="a1", last_assistant_message="I have looked.").stop()
     found = recorded(writer)
     (parent,), (child,) = rules(found, "writer: dispatch draft"), rules(found, "writer: a sub-agent")

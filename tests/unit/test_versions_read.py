@@ -15,48 +15,48 @@ from dogwatch.policy.versions import version_of
 from dogwatch.spec.load import load
 from dogwatch.world.instructions import BYTES_MAX, InstructionsFile, ReadingReader
 
-FILE = TheFile(frozenset({"/work/doc/writer.md"}), 300)
-SHORT = TheFile(frozenset({"/work/doc/writer.md"}), 12)
+FILE = TheFile(frozenset({"/proj/doc/writer.md"}), 300)
+SHORT = TheFile(frozenset({"/proj/doc/writer.md"}), 12)
 
 
-def call(name: str, cwd: str = "/work", **given: Any) -> dict[str, Any]:
+def call(name: str, cwd: str = "/proj", **given: Any) -> dict[str, Any]:
     return {"tool_name": name, "tool_input": given, "cwd": cwd}
 
 
 @pytest.mark.parametrize(
     "what",
     [
-        call("Read", file_path="/work/doc/writer.md"),
+        call("Read", file_path="/proj/doc/writer.md"),
         call("Read", file_path="doc/writer.md"),
-        call("Read", file_path="/work/./doc/../doc/writer.md", offset=1, limit=2000),
-        call("read_file", absolute_path="/work/doc/writer.md"),
-        call("read_file", file_path="writer.md", offset=0, limit=250, cwd="/work/doc"),
-        call("read", filePath="/work/doc/writer.md"),
-        call("view", path="/work/doc/writer.md", view_range=[1, -1]),
-        call("mcp__files__read_text_file", path="/work/doc/writer.md"),
+        call("Read", file_path="/proj/./doc/../doc/writer.md", offset=1, limit=2000),
+        call("read_file", absolute_path="/proj/doc/writer.md"),
+        call("read_file", file_path="writer.md", offset=0, limit=250, cwd="/proj/doc"),
+        call("read", filePath="/proj/doc/writer.md"),
+        call("view", path="/proj/doc/writer.md", view_range=[1, -1]),
+        call("mcp__files__read_text_file", path="/proj/doc/writer.md"),
         call("Bash", command="cat doc/writer.md"),
-        call("Bash", command="cat -n '/work/doc/writer.md' other.md # all of it"),
+        call("Bash", command="cat -n '/proj/doc/writer.md' other.md # all of it"),
         call("Bash", command="sed -n '1,$p' doc/writer.md"),
         call("shell", command=["bash", "-lc", "sed -n 1,200p doc/writer.md"]),
         call("shell", command=["cat", "writer.md"], workdir="doc"),
         call("run_shell_command", command="head -n 500 doc/writer.md"),
         call("exec_command", cmd="tail -n +1 doc/writer.md"),
-        call("Read", file_path="/work/doc/writer.md", offset="1", limit="250"),
+        call("Read", file_path="/proj/doc/writer.md", offset="1", limit="250"),
         call("Bash", command="cat README.md && cat doc/writer.md"),
         call("Bash", command="ls -la; cat doc/writer.md; echo done"),
         call("Bash", command="cat doc/writer.md && ls | head -3"),
         call("Bash", command="cd doc && cat writer.md"),
-        call("Bash", command="cd /work/doc; sed -n 1,220p writer.md; pwd", cwd="/"),
+        call("Bash", command="cd /proj/doc; sed -n 1,220p writer.md; pwd", cwd="/"),
         call("Bash", command="cd 'doc' && ls && cat writer.md 2>/dev/null"),
         call("Bash", command="cat missing.md doc/writer.md 2> /dev/null; true"),
         call("Bash", command="sed -n -e '1,220p' doc/writer.md"),
         call("Bash", command="sed -ne '1,$p' doc/writer.md"),
         call("Bash", command="cat doc/*.md"),
-        call("Bash", command='cd "/work" && head -n 300 d?c/wr*.md'),
+        call("Bash", command='cd "/proj" && head -n 300 d?c/wr*.md'),
         call("Bash", command="echo '&& it'\\''s' \"a; b\" && cat doc/writer.md # that's it; really"),
         call("read_many_files", paths=["README.md", "doc/writer.md"]),
         call("read_many_files", include=["**/*.md"]),
-        call("read_many_files", paths=["/work/doc/**"]),
+        call("read_many_files", paths=["/proj/doc/**"]),
         call("read_many_files", paths="doc/*.md"),
     ],
 )
@@ -67,13 +67,13 @@ def test_a_whole_reading_is_proof(what: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "what",
     [
-        call("Read", file_path="/work/doc/other.md"),
+        call("Read", file_path="/proj/doc/other.md"),
         call("Read", file_path="writer.md"),
-        call("Read", file_path="/work/doc/writer.md", offset=250),
-        call("Read", file_path="/work/doc/writer.md", limit=5),
-        call("view", path="/work/doc/writer.md", view_range=[200, -1]),
-        call("Write", file_path="/work/doc/writer.md"),
-        call("Grep", path="/work/doc/writer.md"),
+        call("Read", file_path="/proj/doc/writer.md", offset=250),
+        call("Read", file_path="/proj/doc/writer.md", limit=5),
+        call("view", path="/proj/doc/writer.md", view_range=[200, -1]),
+        call("Write", file_path="/proj/doc/writer.md"),
+        call("Grep", path="/proj/doc/writer.md"),
         call("Bash", command="cat doc/writer.md > /dev/null"),
         call("Bash", command="cat doc/writer.md | head -1"),
         call("Bash", command="true || cat doc/writer.md"),
@@ -88,8 +88,8 @@ def test_a_whole_reading_is_proof(what: dict[str, Any]) -> None:
         call("Bash", command=""),
         call("Bash", command=["cat", 7]),
         call("Bash", command=["cat", "doc/*.md"]),
-        call("Read", file_path="/work/doc/writer.md", limit="5"),
-        call("Read", file_path="/work/doc/writer.md", limit="many"),
+        call("Read", file_path="/proj/doc/writer.md", limit="5"),
+        call("Read", file_path="/proj/doc/writer.md", limit="many"),
         call("Bash", command="cat --help doc/writer.md && true"),
         call("Bash", command="cat doc/writer.md || true"),
         call("Bash", command="true || ls && cat doc/writer.md && ls || true"),
@@ -128,7 +128,7 @@ def test_a_whole_reading_is_proof(what: dict[str, Any]) -> None:
         call("read_many_files", paths=["**/*.md"], exclude=["doc/**"]),
         call("read_many_files", paths=[7, ""]),
         call("read_many_files"),
-        {"tool_name": "Read", "tool_input": "doc/writer.md", "cwd": "/work"},
+        {"tool_name": "Read", "tool_input": "doc/writer.md", "cwd": "/proj"},
         {},
     ],
 )
@@ -138,7 +138,7 @@ def test_whatever_shows_less_is_none(what: dict[str, Any]) -> None:
 
 def test_of_a_short_file_its_length_is_enough() -> None:
     assert is_reading(call("Bash", command="head -20 doc/writer.md"), SHORT)
-    assert is_reading(call("Read", file_path="/work/doc/writer.md", limit=12), SHORT)
+    assert is_reading(call("Read", file_path="/proj/doc/writer.md", limit=12), SHORT)
     assert not is_reading(call("Bash", command="head doc/writer.md"), SHORT)
 
 
@@ -148,7 +148,7 @@ def line(event: str, mono: float, what: dict[str, Any]) -> SpoolLine:
 
 
 def test_a_reading_counts_from_its_beginning_and_only_where_it_succeeded() -> None:
-    what = {**call("Read", file_path="/work/doc/writer.md"), "tool_use_id": "t1"}
+    what = {**call("Read", file_path="/proj/doc/writer.md"), "tool_use_id": "t1"}
     begun = note(Reads(), line("PreToolUse", 10.0, what), FILE)
     assert begun.at == 0.0
     assert note(begun, line("PostToolUseFailure", 11.0, what), FILE).at == 0.0
@@ -159,8 +159,8 @@ def test_a_reading_counts_from_its_beginning_and_only_where_it_succeeded() -> No
 
 
 def test_a_reading_whose_answer_was_cut_counts() -> None:
-    what = {**call("Read", file_path="/work/doc/writer.md"), "tool_use_id": "t1"}
-    long = {**call("Read", file_path="/work/doc/writer.md"), "tool_response": "x" * 70000, "tool_use_id": "t1"}
+    what = {**call("Read", file_path="/proj/doc/writer.md"), "tool_use_id": "t1"}
+    long = {**call("Read", file_path="/proj/doc/writer.md"), "tool_response": "x" * 70000, "tool_use_id": "t1"}
     begun = note(Reads(), line("PreToolUse", 10.0, what), FILE)
     assert not line("PostToolUse", 12.0, long).payload()
     assert note(begun, line("PostToolUse", 12.0, long), FILE).at == 10.0
@@ -174,7 +174,7 @@ def test_a_reading_by_a_pattern_is_noticed_in_the_spool() -> None:
 def test_of_calls_that_never_end_only_the_newest_are_kept() -> None:
     reads = Reads()
     for number in range(300):
-        what = {**call("Read", file_path="/work/doc/writer.md"), "tool_use_id": f"t{number}"}
+        what = {**call("Read", file_path="/proj/doc/writer.md"), "tool_use_id": f"t{number}"}
         reads = note(reads, line("PreToolUse", 10.0 + number, what), FILE)
     assert len(reads.begun) == BEGUN_MAX
     assert max(reads.begun.values()) == 309.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from dogwatch.testing.model.answer import Answer, Call, tokens_of
 from dogwatch.testing.model.conversation import Question, Said, Speaker
-from dogwatch.testing.model.wire import BadRequestError, Frame
+from dogwatch.testing.model.wire import BadRequestError, Frame, json_body
 
 MESSAGES = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"
@@ -105,12 +105,7 @@ class Anthropic:
 
 def _checked(body: bytes, required: tuple[str, ...]) -> dict[str, Any]:
     """The body, if it has the keys that are required and a list of messages."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"The request body is not valid JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise BadRequestError("The request body must be a JSON object")
+    data = json_body(body)
     for key in required:
         if key not in data:
             raise BadRequestError(f"{key}: Field required")

@@ -11,7 +11,7 @@ from typing import Any
 
 from dogwatch.testing.model.answer import Answer, Call, tokens_of
 from dogwatch.testing.model.conversation import Question, Said
-from dogwatch.testing.model.wire import BadRequestError, Frame
+from dogwatch.testing.model.wire import BadRequestError, Frame, json_body
 
 PATH = re.compile(r"/v1(?:beta|alpha)?/models/([^/:]+):(\w+)")
 STREAM = "streamGenerateContent"
@@ -98,12 +98,7 @@ class Gemini:
 
 def _checked(body: bytes) -> dict[str, Any]:
     """The body, if it has a list of contents, each with its parts."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"The request body is not valid JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise BadRequestError("The request body must be a JSON object")
+    data = json_body(body)
     contents = data.get("contents")
     if not isinstance(contents, list) or not contents:
         raise BadRequestError("contents: at least one content is required")

@@ -12,7 +12,7 @@ from typing import Any
 
 from dogwatch.testing.model.answer import Answer, Call, tokens_of
 from dogwatch.testing.model.conversation import Question, Said
-from dogwatch.testing.model.wire import BadRequestError, Frame
+from dogwatch.testing.model.wire import BadRequestError, Frame, json_body
 
 PATHS = ("/chat/completions", "/v1/chat/completions")
 SESSIONS = ("x-session-affinity", "x-opencode-session", "x-session-id")
@@ -108,12 +108,7 @@ class OpenAIChat:
 
 def _checked(body: bytes) -> dict[str, Any]:
     """The body, if it has a model and a list of messages."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"We could not parse the JSON body of your request: {error}") from error
-    if not isinstance(data, dict):
-        raise BadRequestError("The request body must be a JSON object")
+    data = json_body(body)
     for key in ("model", "messages"):
         if key not in data:
             raise BadRequestError(f"Missing required parameter: '{key}'.")

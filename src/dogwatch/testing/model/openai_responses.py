@@ -11,7 +11,7 @@ from typing import Any
 
 from dogwatch.testing.model.answer import Answer, Call, tokens_of
 from dogwatch.testing.model.conversation import Question, Said, Speaker
-from dogwatch.testing.model.wire import BadRequestError, Frame
+from dogwatch.testing.model.wire import BadRequestError, Frame, json_body
 
 RESPONSES = "/v1/responses"
 JSON_PIECE = 16
@@ -114,12 +114,7 @@ class OpenAIResponses:
 
 def _checked(body: bytes) -> dict[str, Any]:
     """The body, if it names a model and has an input; a text alone becomes the one message that it stands for."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"The request body is not valid JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise BadRequestError("The request body must be a JSON object")
+    data = json_body(body)
     for key in ("model", "input"):
         if key not in data:
             raise BadRequestError(f"Missing required parameter: '{key}'.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +18,17 @@ class BadRequestError(Exception):
         super().__init__(message)
         self.message = message
         self.status = status
+
+
+def json_body(body: bytes) -> dict[str, Any]:
+    """The object that a request has for its body; BadRequestError where it has none."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"The request body is not valid JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise BadRequestError("The request body must be a JSON object")
+    return data
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,15 @@ def fields(where: str, data: Any, shape: Mapping[str, Field]) -> dict[str, Any]:
     return values
 
 
+SHOWN_MAX = 80
+"""So much of a wrong value is said."""
+
+
 def wrong(where: str, wanted: str, value: Any) -> UsageError:
     """The error for a value that is something else than was wanted."""
-    return UsageError(f"{where}: must be {wanted}, not {value!r}", hint=HINT)
+    shown = repr(value)
+    shown = shown if len(shown) <= SHOWN_MAX else f"{shown[:SHOWN_MAX]}…"
+    return UsageError(f"{where}: must be {wanted}, not {shown}", hint=HINT)
 
 
 def seconds(where: str, value: Any) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import accuracy, cli, guard, hooks, ledger, sweep
+from bench import accuracy, cli, guard, hooks, ledger, memory, sweep
 from bench.harness import Figure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
@@ -14,6 +14,7 @@ BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "guard": guard.measure,
     "hooks": hooks.measure,
     "ledger": ledger.measure,
+    "memory": memory.measure,
     "sweep": sweep.measure,
 }
 

@@ -35,6 +35,7 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
         2: "a run ended as NO_CONSENSUS (kept for a later version: no run ends so today)",
         65: "the pipeline file has errors",
         75: "`dogwatch down` was called meanwhile; the runs keep their place",
+        77: "`--prefix` belongs to runs of other files or settings; nothing was made",
         130: "interrupted with Ctrl-C; the runs were ended",
     },
     "demo": {
@@ -47,6 +48,12 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
         1: "nothing could be recorded",
         64: "the file is there already, or cannot be written",
         66: "there is no such run",
+    },
+    "backtest": {
+        0: "replayed, whatever would have been different",
+        64: "there is no such limit, or it cannot have that value or be replayed",
+        66: "there is no such run",
+        77: "a run still goes on",
     },
     "harness check": {
         0: "everything holds",

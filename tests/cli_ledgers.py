@@ -65,6 +65,16 @@ def add_run(store: Store) -> str:
     return store.run(lambda tx: create_run(tx, PLAN, "/p", "/p/out", "/p/pipeline.yaml")).run
 
 
+def admit_run(store: Store, run: str) -> None:
+    """The dispatcher has let the run in."""
+    store.run(lambda tx: _admit(tx, run))
+
+
+def _admit(tx: Tx, run: str) -> None:
+    change(tx, RunRecord, f"run/{run}", lambda r: replace(r, admitted=tx.now))
+    tx.delete(f"queued/{run}")
+
+
 def end_run(store: Store, run: str, state: str = "COMPLETED", cause: str = "") -> None:
     """The run is over and cleared."""
 
@@ -74,6 +84,7 @@ def end_run(store: Store, run: str, state: str = "COMPLETED", cause: str = "") -
         tx.append("run_ended", {"state": state, "cause": cause, "sha256": ""}, f"ended:{run}", run=run)
         tx.append("run_cleared", {"processes": 3}, f"cleared:{run}", run=run)
         tx.delete(f"active/{run}")
+        tx.delete(f"queued/{run}")
 
     store.run(fn)
 
@@ -85,6 +96,7 @@ def go_halfway(store: Store, run: str, pid: int) -> None:
     assert process is not None
 
     def fn(tx: Tx) -> None:
+        _admit(tx, run)
         change(tx, RunRecord, f"run/{run}", lambda r: replace(r, state="RUNNING", phase=1, started=tx.now))
         for agent in ("writer", "auditor-1", "auditor-2"):
             state = "WAITING" if agent == "writer" else "BUSY"

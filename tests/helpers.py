@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.records import save
+from dogwatch.model.memory import HostRecord
 
 T = TypeVar("T")
 
@@ -37,3 +39,8 @@ def events_since(ledger: Store, cursor: str) -> list[Event]:
         found += page
         cursor = page[-1].cursor
     return found
+
+
+def open_gate(ledger: Store) -> None:
+    """What a dispatcher would have written: memory is GREEN. For captains that are stepped without one."""
+    ledger.run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now)))

@@ -21,6 +21,7 @@ from dogwatch.crew.worlds import Request
 from dogwatch.ledger.api import START, Event, Lease
 from dogwatch.ledger.records import change, load_run
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.model.memory import HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Gate, Limits, Notify, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -28,6 +29,7 @@ from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
 from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
+from helpers import open_gate
 
 WORKING = Sight(process="alive", session="alive", turn=Turn("working", 1000.0, 1000.0), screen="busy")
 DEAD = Sight(process="dead", session="dead", turn=Turn("working", 1000.0, 1000.0))
@@ -71,6 +73,12 @@ class Eyes:
 
     def watch_also(self, process: ProcessId) -> None:
         pass
+
+    def memory(self, agents: Mapping[str, ProcessId], ceiling_bytes: int) -> Readings:
+        return Readings()
+
+    def settings(self) -> tuple[HostSettings, str]:
+        return HostSettings(), ""
 
     def tallies(self, view: RunView, agents: Sequence[str]) -> dict[str, AgentTally]:
         return {}
@@ -211,6 +219,7 @@ class Bench:
 
     def command(self) -> float | None:
         """One step of the captain."""
+        open_gate(self.ledger)
         return self.captain.step(self.world, self.ledger, self.clock.now())
 
     def watch(self) -> float | None:

@@ -68,9 +68,9 @@ def test_a_run_delivers_and_leaves_nothing_but_the_dispatcher(fleet: Fleet) -> N
     assert record.sha256 == hashlib.sha256((out / "draft.md").read_bytes()).hexdigest()
     assert (record.state, record.cause, record.output) == ("COMPLETED", "", str(out))
     assert kinds(fleet) == [
-        "run_created", "agent_spawn_intended", "agent_spawned", "run_started", "phase_opened", "message_sent",
-        "task_dispatched", "message_delivered", "task_reported", "task_accepted", "phase_ended", "run_ended",
-        "run_cleared",
+        "run_created", "run_admitted", "agent_spawn_intended", "agent_spawned", "run_started", "phase_opened",
+        "message_sent", "task_dispatched", "message_delivered", "task_reported", "task_accepted", "phase_ended",
+        "run_ended", "run_cleared",
     ]  # fmt: skip
     assert fleet.leftovers(["t-1"]) == []
     wait_for(lambda: len(fleet.processes()) == 1, 30, lambda: f"only the dispatcher: {fleet.processes()}")
@@ -274,7 +274,19 @@ def test_a_pipeline_file_with_errors_makes_nothing(fleet: Fleet) -> None:
     assert not (fleet.project / "out").exists()
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--runs", "65"], ["--set", "x"], ["--project", "nowhere"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--runs", "0"],
+        ["--rounds", "65"],
+        ["--set", "x"],
+        ["--project", "nowhere"],
+        ["--parallel", "0"],
+        ["--parallel", "many"],
+        ["--prefix", "CT"],
+        ["--scenario", "x"],
+    ],
+)
 def test_wrong_words_make_nothing(fleet: Fleet, words: list[str]) -> None:
     done = fleet.cli("run", str(fleet.spec(pipeline(), {"writer": QUICK})), *words, check=False)
     assert done.returncode in (64, 65)

@@ -308,6 +308,16 @@ def test_a_look_that_fails_says_so(tmp_path: Path) -> None:
         census(BOOT, str(tmp_path))
 
 
+@given(st.integers(0, 200))
+def test_a_line_that_is_torn_is_no_process_or_the_whole_one(length: int) -> None:
+    whole = stat(fake(1), fake(0), 50)
+    try:
+        entry = parse(whole[:length])
+    except ValueError:
+        return
+    assert entry == parse(whole)
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_process_or_a_value_error(raw: bytes) -> None:
     try:

@@ -20,7 +20,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load_all
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord
-from helpers import events_of
+from helpers import events_of, open_gate
 
 
 class KilledError(BaseException):
@@ -45,6 +45,7 @@ class Captain:
         lease = self.store.run(lambda tx: tx.acquire(f"captain/{self.run}", "captain", 60.0))
         now = self.store.run(lambda tx: tx.now)
         assert lease is not None
+        open_gate(self.store)
         world: Any = SimpleNamespace(eyes=self, hands=self)
         look_after_check_ins(Helm(world, self.store, lease, self.run, now, Log("captain", self.run)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from cli_ledgers import add_run, ledger_at, short_home
 from dogwatch.cli import checks
 from dogwatch.cli.checks import Finding, answer
 from dogwatch.cli.checks_home import home_findings
-from dogwatch.cli.checks_machine import machine_findings, tmux_version
+from dogwatch.cli.checks_machine import machine_findings, memory_findings, tmux_version
 from dogwatch.cli.framework import run_command
 from dogwatch.ledger.migrations import VERSION
+from dogwatch.world.memory import Memory
 from dogwatch.world.processes import boot_id, identify
 from helpers import wait_for
 
@@ -131,3 +133,33 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeyp
     child = int((tmp_path / "child").read_text())
     # A killed process takes a moment to die.
     wait_for(lambda: identify(child, boot_id()) is None, 30, "the end of the child")
+
+
+def memory_of(seen: Memory) -> dict[str, tuple[str, str]]:
+    return {finding.subject: (finding.level, finding.text) for finding in memory_findings(seen)}
+
+
+def test_what_the_machine_counts_as_is_said() -> None:
+    gb = 1024**3
+    seen = Memory(16 * gb, 8 * gb, 2 * gb, gb, 1.5, 0.25)
+    assert memory_of(seen) == {
+        "memory": ("ok", "8.0 GB of 16.0 GB available"),
+        "swap": ("ok", "1.0 GB of 2.0 GB free"),
+        "memory pressure": ("ok", "some waited 1.5 % of the time, all of them 0.25 %"),
+    }
+    limited = memory_of(replace(seen, limit_bytes=4 * gb, limit_used_bytes=gb, swap_total_bytes=0, swap_free_bytes=0))
+    text = "3.0 GB of 4.0 GB available: a control group's limit counts as the machine, which has 16.0 GB"
+    assert (limited["memory"], limited["swap"]) == (("ok", text), ("ok", "none"))
+    full = memory_of(replace(seen, limit_bytes=4 * gb, limit_used_bytes=4 * gb))
+    assert full["memory"][0] == "warning"
+
+
+def test_each_missing_sensor_is_said_with_a_way_out() -> None:
+    found = list(memory_findings(Memory()))
+    assert {(finding.subject, finding.level) for finding in found} == {
+        ("memory", "problem"),
+        ("swap", "warning"),
+        ("memory pressure", "warning"),
+    }
+    assert all(finding.fix for finding in found)
+    assert memory_of(Memory(total_bytes=1024))["memory"][0] == "problem", "how much is left is what counts"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cli_ledgers import add_run, end_run, go_halfway, ledger_at
+from cli_ledgers import add_run, admit_run, end_run, go_halfway, ledger_at
 from dogwatch.cli.frame import Frame, lay_out
 from dogwatch.cli.live import _drawn
 from dogwatch.cli.snapshot import take
@@ -27,6 +27,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with ledger_at(folder) as store:
         names = [add_run(store) for _ in range(3)]
         go_halfway(store, names[0], os.getpid())
+        admit_run(store, names[1])
         end_run(store, names[2], "FAILED", "the tide \x1b[2J came in " * 20)
         now = SystemClock().now()
         return store.read(lambda reader: take(reader, names, now))
@@ -76,6 +77,35 @@ def test_further_lines_stand_at_the_bottom(snapshot: dict[str, Any]) -> None:
 
 def test_no_runs_at_all_are_said_so() -> None:
     assert text(lay_out(frame({"runs": []}, events=0), 80, 24)) == ["no runs yet"]
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Four runs that are over, one that is going, five that are queued."""
+    with ledger_at(tmp_path_factory.mktemp("queue")) as store:
+        names = [add_run(store) for _ in range(10)]
+        for name in names[:4]:
+            end_run(store, name)
+        go_halfway(store, names[4], os.getpid())
+        now = SystemClock().now()
+        return store.read(lambda reader: take(reader, names, now))
+
+
+def test_a_queued_run_is_one_line_with_what_it_waits_for(queue: dict[str, Any]) -> None:
+    lines = text(lay_out(frame(queue, events=0), 80, 40))
+    assert lines[4].startswith("tide-5  RUNNING")
+    assert lines[8:] == [
+        "tide-6  QUEUED  it is the next one",
+        *(f"tide-{n}  QUEUED  tide-{n - 1} is before it" for n in range(7, 11)),
+    ]
+
+
+def test_what_is_going_keeps_its_agents_where_the_rest_of_a_queue_does_not_fit(queue: dict[str, Any]) -> None:
+    lines = text(lay_out(frame(queue, events=0), 80, 6))
+    assert lines[0].startswith("tide-5  RUNNING")
+    assert ["writer" in lines[1], "auditor-1" in lines[2], "auditor-2" in lines[3]] == [True] * 3
+    assert lines[4:] == ["… and 4 ended runs, 5 queued runs"]
+    assert text(lay_out(frame(queue, events=0), 80, 2))[0].startswith("tide-5  RUNNING")
 
 
 @given(width=st.integers(10, 200), height=st.integers(2, 60), extra=st.integers(0, 12), events=st.integers(0, 8))

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import add_run, end_run, go_halfway, ledger_at
+from cli_ledgers import PLAN, add_run, admit_run, end_run, go_halfway, ledger_at
 from dogwatch.cli.snapshot import take
-from dogwatch.ledger.api import Store
+from dogwatch.coordination.runs import create_run
+from dogwatch.ledger.api import Store, Tx
+from dogwatch.ledger.records import save
+from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
 
@@ -114,6 +117,45 @@ def test_an_ended_run_keeps_its_time_and_loses_its_crew(store: Store) -> None:
     assert run["age_s"] < 600
     assert run["ended_age_s"] >= 1000
     assert (run["over"], run["cleared"], run["crew"]) == (True, True, [])
+
+
+def test_a_queued_run_says_what_it_waits_for_until_it_is_let_in(store: Store) -> None:
+    first, second = add_run(store), add_run(store)
+    waits = {run["run"]: (run["queued"], run["waits_for"]) for run in look(store)["runs"]}
+    assert waits == {first: (True, "it is the next one"), second: (True, f"{first} is before it")}
+    answer = Answer(verdict="hold", reason=f"{first} waits: memory is YELLOW", limit="zone")
+    launch = Launch(kind="run", holder=f"run:{first}", run=first)
+    store.run(lambda tx: save(tx, WaitRecord(launch=launch, since=tx.now, answer=answer)))
+    assert look(store, first)["runs"][0]["waits_for"] == "memory is YELLOW"
+    admit_run(store, first)
+    run = look(store, first)["runs"][0]
+    assert (run["queued"], run["waits_for"], run["state"]) == (False, "", "SPAWN")
+    assert look(store, second)["runs"][0]["waits_for"] == "it is the next one"
+
+
+def test_a_group_at_its_ceiling_is_in_nobodys_way(store: Store) -> None:
+    def make(tx: Tx, group: str = "g", ceiling: int = 1) -> str:
+        return create_run(tx, PLAN, "/p", "/o", "/s", group=group, ceiling=ceiling).run
+
+    going, waiting = store.run(make), store.run(make)
+    other = store.run(lambda tx: make(tx, "", 0))
+    assert look(store, waiting)["runs"][0]["waits_for"] == f"{going} is before it"
+    admit_run(store, going)
+    launch = Launch(kind="run", holder=f"run:{going}", run=going, group="g", ceiling=1)
+    store.run(lambda tx: save(tx, PermitRecord(launch=launch, granted=tx.now)))
+    found = [run["waits_for"] for run in look(store, waiting, other)["runs"]]
+    assert found == ["no more than 1 of its group may run at once", "it is the next one"]
+
+
+def test_the_time_of_a_run_counts_from_its_admission(store: Store) -> None:
+    name = add_run(store)
+    admit_run(store, name)
+    end_run(store, name)
+    body = store.read(lambda reader: reader.get(f"run/{name}"))
+    assert body is not None
+    created = {**body.body["created"], "mono": body.body["created"]["mono"] - 500}
+    store.run(lambda tx: tx.put(f"run/{name}", {**body.body, "created": created}))
+    assert look(store, name)["runs"][0]["age_s"] < 400
 
 
 def test_a_name_without_a_run_is_left_out_and_a_prefix_is_no_name(store: Store) -> None:

@@ -47,6 +47,8 @@ RULES: list[tuple[str, str, str]] = [
     ("process.proc", "echo 1 > /proc/4321/oom_score_adj", "echo 1 > /proc/self/oom_score_adj"),
     ("process.proc", "echo b > /proc/sysrq-trigger", "cat /proc/uptime"),
     ("process.cgroup", "echo 1 > /sys/fs/cgroup/a/cgroup.kill", "cat /sys/fs/cgroup/a/cgroup.procs"),
+    ("process.cgroup", "cgexec -g memory:/ make", "lscgroup"),
+    ("kill.foreign", "choom -n 1000 -p 4321", "choom -p 4321"),
     ("machine.service", "systemctl stop x", "systemctl status x"),
     ("machine.service", "service x restart", "service x status"),
     ("machine.login", "loginctl terminate-user x", "loginctl list-users"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from dogwatch.errors import StaleError
 from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.model.memory import HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -206,6 +207,12 @@ class Eyes:
 
     def watch_also(self, process: ProcessId) -> None:
         pass
+
+    def memory(self, agents: Mapping[str, ProcessId], ceiling_bytes: int) -> Readings:
+        return Readings()
+
+    def settings(self) -> tuple[HostSettings, str]:
+        return HostSettings(), ""
 
 
 @dataclass

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dogwatch.world.memory import Memory, memory, parse_group, parse_pressures, parse_sizes
+from dogwatch.world.memory import Memory, memory, parse_group, parse_pressures, parse_sizes, parse_statistics
+from helpers import wait_for
 
 GB = 1024**3
 MEMINFO = """\
@@ -146,11 +151,123 @@ def test_a_limit_whose_use_is_unknown_is_still_the_size(machine: Machine) -> Non
     assert (seen.limit_bytes, seen.limit_used_bytes, seen.size_bytes, seen.left_bytes) == (4 * GB, None, 4 * GB, 8 * GB)
 
 
+def test_nobody_goes_on_at_full_speed_above_memory_high(machine: Machine) -> None:
+    machine.write("proc/self/cgroup", "0::/a/b\n")
+    machine.limit("a", str(6 * GB), 2 * GB)
+    machine.write("cgroup/a/memory.high", f"{5 * GB}\n")
+    assert (machine.look().size_bytes, machine.look().left_bytes) == (5 * GB, 3 * GB)
+    machine.write("cgroup/a/memory.max", "max\n")
+    assert machine.look().limit_bytes == 5 * GB
+    machine.write("cgroup/a/memory.high", "max\n")
+    assert machine.look().limit_bytes is None
+    machine.limit("a", str(4 * GB), 2 * GB)
+    machine.write("cgroup/a/memory.high", f"{5 * GB}\n")
+    assert machine.look().limit_bytes == 4 * GB
+
+
+def test_version_1_tells_of_a_limit_above_that_cannot_be_seen(machine: Machine) -> None:
+    machine.write("proc/self/cgroup", "4:memory:/pod/container\n")
+    machine.limit_v1("", UNLIMITED_V1, GB, cache=0)
+    machine.write("cgroup/memory/memory.stat", f"hierarchical_memory_limit {3 * GB}\ntotal_inactive_file {GB // 2}\n")
+    seen = machine.look()
+    assert (seen.limit_bytes, seen.limit_used_bytes, seen.left_bytes) == (3 * GB, GB // 2, 5 * GB // 2)
+
+
+def test_swap_is_what_the_groups_let_one_have_of_it(machine: Machine) -> None:
+    machine.write("proc/self/cgroup", "0::/a/b\n")
+    machine.write("cgroup/a/memory.swap.max", "0\n")
+    machine.write("cgroup/a/memory.swap.current", "0\n")
+    seen = machine.look()
+    assert (seen.swap_total_bytes, seen.swap_free_bytes) == (0, 0), "there is swap, and none for us"
+    machine.write("cgroup/a/memory.swap.max", f"{GB}\n")
+    machine.write("cgroup/a/memory.swap.current", f"{GB // 4}\n")
+    seen = machine.look()
+    assert (seen.swap_total_bytes, seen.swap_free_bytes) == (GB, 3 * GB // 4)
+    machine.write("cgroup/a/memory.swap.max", f"{9 * GB}\n")
+    assert (machine.look().swap_total_bytes, machine.look().swap_free_bytes) == (2 * GB, GB)
+
+
+def test_version_1_limits_memory_and_swap_together(machine: Machine) -> None:
+    machine.write("proc/self/cgroup", "4:memory:/a\n")
+    machine.limit_v1("a", str(2 * GB), GB)
+    machine.write("cgroup/memory/a/memory.memsw.limit_in_bytes", f"{3 * GB}\n")
+    machine.write("cgroup/memory/a/memory.memsw.usage_in_bytes", f"{GB + GB // 4}\n")
+    seen = machine.look()
+    assert (seen.swap_total_bytes, seen.swap_free_bytes) == (GB, 3 * GB // 4)
+    machine.write("cgroup/memory/a/memory.memsw.limit_in_bytes", UNLIMITED_V1)
+    assert (machine.look().swap_total_bytes, machine.look().swap_free_bytes) == (2 * GB, GB)
+
+
+def test_the_pressure_within_the_limit_counts_too(machine: Machine) -> None:
+    machine.write("proc/self/cgroup", "0::/a\n")
+    machine.write("proc/pressure/memory", PRESSURE)
+    machine.limit("a", str(4 * GB), GB)
+    machine.write("cgroup/a/memory.pressure", PRESSURE.replace("some avg10=1.50", "some avg10=71.00"))
+    seen = machine.look()
+    assert (seen.pressure_some_percent, seen.pressure_full_percent) == (71.0, 0.25)
+    machine.limit("a", "max", GB)
+    assert machine.look().pressure_some_percent == 1.5, "a group without a limit is no machine of its own"
+    machine.limit("a", str(4 * GB), GB)
+    (machine.base / "proc/pressure/memory").unlink()
+    assert machine.look().pressure_some_percent == 71.0
+
+
+@pytest.fixture
+def real_group() -> Iterator[str]:
+    """A control group of this very process's, of 64 MB; empty where this machine lets nobody make one."""
+    path, version = parse_group(Path("/proc/self/cgroup").read_text())
+    mount, limit = ("", "memory.max") if version == 2 else ("/memory", "memory.limit_in_bytes")
+    folder = f"/sys/fs/cgroup{mount}{path.rstrip('/')}/dogwatch-test-{os.getpid()}"
+    try:
+        os.mkdir(folder)
+    except OSError as error:
+        print(f"no control group can be made here ({error}): only made-up ones were tested")
+        yield ""
+        return
+    try:
+        try:
+            Path(folder, limit).write_text(str(64 * 1024**2))
+            yield folder
+        except OSError as error:
+            print(f"no control group can be limited here ({error}): only made-up ones were tested")
+            yield ""
+    finally:
+        wait_for(lambda: _is_removed(folder), 30, "the end of the group")
+
+
+def _is_removed(folder: str) -> bool:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+    return not os.path.exists(folder)
+
+
+def test_a_real_group_is_the_machine_of_whoever_is_in_it(real_group: str) -> None:
+    """Where none can be made, what this process itself sees must be what the kernel's files say of it."""
+    code = (
+        "import sys\n"
+        "if sys.argv[1]:\n    with open(sys.argv[1] + '/cgroup.procs', 'w') as file: file.write('0')\n"
+        "from dogwatch.world.memory import memory\n"
+        "held = bytearray(b'x') * 16_000_000\nseen = memory()\n"
+        "print(seen.size_bytes, seen.left_bytes, seen.limit_bytes)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, real_group], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    size, left, limit = done.stdout.split()
+    if real_group:
+        assert int(size) == int(limit) == 64 * 1024**2
+        assert 0 < int(left) < 64 * 1024**2 - 16_000_000
+    else:
+        assert (int(size), limit) == (memory().size_bytes, str(memory().limit_bytes))
+
+
 @given(st.text())
 def test_any_text_is_read_without_an_error(text: str) -> None:
     assert all(size >= 0 for size in parse_sizes(text).values())
     assert all(pressure >= 0 for pressure in parse_pressures(text).values())
     assert parse_group(text)[1] in (1, 2)
+    assert all(number >= 0 for number in parse_statistics(text).values())
 
 
 WORDS = st.sampled_from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -23,9 +23,9 @@ from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Case, Diagnosis
 from dogwatch.policy.learning import DEFAULT_S, SAMPLES_MIN, expectation
 from dogwatch.policy.selfchecks import Facts, run_checks
-from dogwatch.policy.subagents import asked_for_with, is_gone, settled_by
+from dogwatch.policy.subagents import asked_for_with, count, is_gone, settled_by
 from dogwatch.policy.time_limits import subagent_s, time_limit
-from dogwatch.policy.turns import fold
+from dogwatch.policy.turns import ANNOUNCED_S, failed, fold
 from dogwatch.policy.verdicts import disagrees, objected_by_mail, objected_by_subagent
 
 HOOKS = Path(__file__).parent.parent / "data" / "hooks"
@@ -111,6 +111,104 @@ def test_a_client_that_ends_its_turn_says_itself_what_still_runs() -> None:
     raw = json.dumps(silent).encode()
     other = after(line("SubagentStart", 3, **A1), SpoolLine(1e9, 5, 1, 4711, "Stop", len(raw), raw))
     assert list(other.subagents) == ["a1"], "another client says nothing of what runs"
+
+
+# Who is about to start
+
+
+LIVES: tuple[Literal["alive", "unknown", "dead"], ...] = ("alive", "unknown", "dead")
+
+
+def counted(turn: Turn, mono: float = 10.0) -> int:
+    return count(Sight(process="alive", turn=turn), Moment("boot", mono, mono))
+
+
+def call(number: int, mono: float, name: str = "PreToolUse-Agent", **changes: Any) -> SpoolLine:
+    return line(name, mono, tool_use_id=f"call-{number}", **changes)
+
+
+ANNOUNCEMENTS = ("PreToolUse-Agent", "PreToolUse-codex-spawn_agent", "PreToolUse-opencode-Task")
+
+
+@pytest.mark.parametrize("name", ANNOUNCEMENTS)
+def test_a_fan_out_is_counted_before_it_starts_and_nobody_is_counted_twice(name: str) -> None:
+    turn = after(*(call(number, 3 + number / 100, name) for number in range(10)))
+    assert (counted(turn), turn.subagents) == (10, {})
+    for number in range(10):
+        turn = fold(turn, line("SubagentStart", 4 + number / 100, agent_id=f"a{number}", agent_type="default"))
+        assert counted(turn) == 10
+    assert (len(turn.subagents), turn.announced) == (10, {})
+    for number in range(10):
+        stopped = line("SubagentStop", 5 + number / 100, agent_id=f"a{number}", agent_type="default")
+        turn = fold(turn, stopped)
+        assert counted(turn) == 9 - number
+
+
+def test_only_the_tools_that_start_sub_agents_announce_one() -> None:
+    said = {"command": 'echo "tool_name": "Task"', "tool_name": "Task", "subagent_type": "x"}
+    others = ("Bash", "TaskCreate", "TaskOutput", "AgentList", "invoke_agent", "wait_agent", "")
+    turn = after(*(line("PreToolUse", 3, tool_name=name, tool_input=said) for name in others))
+    assert turn.announced == {}
+    assert counted(after(line("PreToolUse", 3, tool_name="Task", tool_input={}, agent_id="a9"))) == 1, (
+        "a sub-agent's own"
+    )
+
+
+def test_a_start_takes_the_place_of_the_announcement_of_its_type() -> None:
+    writer, tester = ({"description": "?", "prompt": "?", "subagent_type": kind} for kind in ("writer", "tester"))
+    turn = after(call(1, 3, tool_input=writer), call(2, 3, tool_input=tester))
+    turn = fold(turn, line("SubagentStart", 4, agent_id="a2", agent_type="tester"))
+    assert [one.type for one in turn.announced.values()] == ["writer"]
+    turn = fold(turn, line("SubagentStart", 4, agent_id="a3", agent_type="another"))
+    assert turn.announced == {}, "whatever it is called, it was asked for"
+
+
+@pytest.mark.parametrize("event", ["PostToolUseFailure", "Denied", "PermissionDenied"])
+def test_a_call_that_fails_or_is_denied_starts_nobody(event: str) -> None:
+    turn = after(call(1, 3), call(2, 3))
+    refused = replace(call(2, 4), event=event)
+    assert list(fold(turn, refused).announced) == ["call-1"]
+
+
+def test_the_answer_to_the_call_may_come_before_the_start() -> None:
+    """As Codex tells it."""
+    name = "PreToolUse-codex-spawn_agent"
+    turn = fold(after(call(1, 3, name), call(2, 3, name)), replace(call(1, 4, name), event="PostToolUse"))
+    assert counted(turn) == 2
+    turn = fold(turn, line("SubagentStart", 4, agent_id="a1", agent_type="default"))
+    assert (counted(turn), len(turn.subagents)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["Stop", "StopFailure", "SessionEnd-other", "SessionStart-startup", "UserPromptSubmit"]
+)
+def test_whoever_has_not_come_by_the_end_of_the_turn_does_not_come(name: str) -> None:
+    assert after(call(1, 3), line(name, 4)).announced == {}
+    assert list(after(call(1, 3), line("SessionStart-compact", 4)).announced) == ["call-1"]
+    assert failed(after(call(1, 3)), 5.0, "overloaded").announced == {}
+
+
+def test_an_announcement_that_nothing_comes_of_is_forgotten() -> None:
+    turn = after(call(1, 3))
+    assert counted(turn, 3 + ANNOUNCED_S) == 1
+    assert counted(turn, 4 + ANNOUNCED_S) == 0
+    assert list(fold(turn, call(2, 4 + ANNOUNCED_S)).announced) == ["call-2"]
+
+
+def test_an_announcement_with_a_prompt_that_was_cut_counts_too() -> None:
+    given = {"subagent_type": "writer", "prompt": "x" * PAYLOAD_BYTES_MAX}
+    turn = after(
+        line("PreToolUse-Agent", 3, True, tool_input=given), line("PreToolUse-Agent", 4, True, tool_input=given)
+    )
+    assert counted(turn) == 2
+    assert counted(fold(turn, line("SubagentStart", 5, **A1))) == 2
+
+
+def test_the_sub_agents_of_a_dead_agent_take_no_memory() -> None:
+    turn = after(line("SubagentStart", 3, **A1), call(1, 3))
+    now = Moment("boot", 10.0, 10.0)
+    looks = [count(Sight(process=life, turn=turn), now) for life in LIVES]
+    assert looks == [2, 2, 0], "of one that cannot be seen nobody knows that it is dead"
 
 
 def test_a_new_session_has_no_sub_agents_and_a_compaction_keeps_them() -> None:

@@ -12,8 +12,10 @@ import pytest
 from dogwatch.crew.queues import verdicts_queue
 from dogwatch.crew.tallies import AgentTally, SubagentTold
 from dogwatch.ledger.api import Store
+from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Output, Phase, Role
+from dogwatch.model.records import WatchRecord
 from dogwatch.model.sight import Subagent
 from dogwatch.testing.clock import ManualClock
 from unit.test_virtual_world import DRAFT, FINAL, LIMITS, REVIEW, THREE_PHASES, begin, clock, finish, ledger, plan
@@ -87,6 +89,28 @@ def test_the_parent_is_mailed_once_for_each_time_and_then_a_person_is_called(led
     start(machine.agents["writer"], "a2")
     machine.run_until(lambda: bool(settled(machine)), 60)
     assert settled(machine) == [("researcher", "started_again")]
+
+
+def test_a_fan_out_is_on_the_ledger_within_a_sweep(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, DELEGATING, lambda agent, header: "silent" if agent.name == "writer" else "")
+
+    def counted() -> int:
+        seen = ledger.read(lambda reader: load(reader, WatchRecord, "watch/v-1"))
+        return seen.agents["writer"].subagents if seen is not None and "writer" in seen.agents else -1
+
+    machine.run_until(lambda: counted() == 0 and "draft" in machine.agents["writer"].orders, 60)
+    writer, asked = machine.agents["writer"], machine.now.mono
+    coming = {f"c{number}": Subagent("researcher", asked, f"c{number}") for number in range(10)}
+    writer.turn = replace(writer.turn, announced=coming)
+    machine.run_until(lambda: counted() == 10, 60)
+    assert machine.now.mono - asked <= 2 * LIMITS.sweep_s
+    for identity in coming:
+        start(writer, identity)
+    end(writer, "c0")
+    writer.turn = replace(writer.turn, announced={})
+    changed = machine.now.mono
+    machine.run_until(lambda: counted() == 9, 60)
+    assert machine.now.mono - changed <= 2 * LIMITS.sweep_s
 
 
 def test_a_documented_skip_settles_it_and_the_work_goes_on_without_it(ledger: Store, clock: ManualClock) -> None:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from dogwatch.actions import check_in, deliver, gate, kill, notify, postbox, stage
+from dogwatch.actions import check_in, confine, deliver, gate, kill, notify, postbox, stage
 from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_programs
 from dogwatch.actions.turn_end import end_turn
+from dogwatch.model.memory import HostSettings
 from dogwatch.model.plan import Gate, Notify, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Turn
+from dogwatch.policy.agent_memory import agent_limit_bytes
 from dogwatch.world.home import Home
+from dogwatch.world.memory import memory
 
 _FOLDERS = ("spool", "gates", "agents", "checkins")
 
 
 class MachineHands:
-    """The real machine's hands."""
+    """The real machine's hands. `settings` are what the operator has set for the host, as it is now."""
 
-    def __init__(self, home: Home, boot: str) -> None:
+    def __init__(self, home: Home, boot: str, settings: Callable[[], HostSettings] = HostSettings) -> None:
         self.home = home
         self.boot = boot
+        self._settings = settings
 
     def prepare(self, run: RunRecord) -> None:
         """Makes the run's folders and the agents' entry point."""
@@ -37,7 +41,10 @@ class MachineHands:
         stage.keep_model(self.home, self.boot, run)
 
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
-        return spawn(self.home, self.boot, run, plan, agent)
+        role = plan.role_of(agent.place)
+        wanted_gb = role.memory_max_gb if role is not None else 0.0
+        limit_bytes = agent_limit_bytes(self._settings(), memory().size_bytes, wanted_gb)
+        return spawn(self.home, self.boot, run, plan, agent, limit_bytes)
 
     def dismiss(self, agent: AgentRecord) -> None:
         dismiss(self.home, self.boot, agent)
@@ -101,6 +108,7 @@ class MachineHands:
         """Ends everything of the run: sessions, what the agents left behind, its tmux server, its door."""
         kill.end_server(self.home.tmux(run), servers, self.boot)
         ended = kill.end_marked(self.home, self.boot, run)
+        ended += confine.release(self.home, self.boot, run)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.home.door(run))
         return ended

@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from dogwatch.actions.confine import EXPENDABLE
 from dogwatch.model.plan import NOTIFY_VARIABLE, TARGETS_VARIABLE
 from dogwatch.model.process import ProcessId
 from dogwatch.world.home import LEDGER_VARIABLE
@@ -19,7 +20,9 @@ MISSING = 127
 _SECRET = (LEDGER_VARIABLE, NOTIFY_VARIABLE, TARGETS_VARIABLE)
 _children: list[subprocess.Popen[bytes]] = []
 # The shell only keeps the result: the command itself is exec'ed by `timeout`, with its words as they are.
-_KEEPER = """
+# A gate's tests may take more memory than an agent: the kernel shall not take the crew in their place.
+_KEEPER = f"""
+echo {EXPENDABLE} 2>/dev/null >/proc/self/oom_score_adj
 folder=$1; limit=$2; shift 2
 timeout -k 5 "$limit" "$@"
 echo $? >"$folder/result.new" && mv "$folder/result.new" "$folder/result"

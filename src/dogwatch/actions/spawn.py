@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dogwatch.actions import postbox, sandbox
+from dogwatch.actions import confine, postbox, sandbox
 from dogwatch.actions.kill import end_marked, end_session, exact
 from dogwatch.actions.registry import register
 from dogwatch.errors import DogwatchError, RefusedError
@@ -44,8 +44,10 @@ _SERVER_OPTIONS = (
 
 
 HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard", "hook.py")
-_EXPENDABLE = ("sh", "-c", 'echo 500 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
-"""When memory runs out, the kernel shall take the agent that has it, and neither the tmux server nor the crew."""
+_CONFINED = '[ -z "$0" ] || echo 0 2>/dev/null >"$0/cgroup.procs"; '
+_EXPENDABLE = ("sh", "-c", f'{_CONFINED}echo {confine.EXPENDABLE} 2>/dev/null >/proc/self/oom_score_adj; exec "$@"')
+"""The agent enters its own group before it is anything else. When memory runs out, the kernel shall take the agent that
+has it, and neither the tmux server nor the crew."""
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 """What the machine lacks for a while; nothing that is wrong with the agent."""
 _CONVERSATIONS = uuid.UUID("6f1f7a52-4f5e-4a66-9d0c-5f0f3a0f5b1e")
@@ -66,12 +68,14 @@ class Spawned:
     server: ProcessId | None
     adopted: bool
     sandboxed: bool = False
+    limit_bytes: int = 0
+    """The kernel's limit for the memory of all its processes; 0 where there is none."""
 
 
-def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
-    """Starts this incarnation of the agent, or finds it started."""
+def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord, limit_bytes: int = 0) -> Spawned:
+    """Starts this incarnation of the agent, or finds it started. `limit_bytes` is for its memory; 0 for no limit."""
     try:
-        return _spawn(home, boot, run, plan, agent)
+        return _spawn(home, boot, run, plan, agent, limit_bytes)
     except OSError as error:
         if error.errno in PASSING:
             raise
@@ -81,7 +85,7 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord)
         ) from error
 
 
-def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
+def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord, limit_bytes: int) -> Spawned:
     role = plan.role_of(agent.place)
     if role is None or role.name != agent.role:
         raise RefusedError(
@@ -97,6 +101,7 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
         end_session(socket, agent.session)
     # Tools outlive their client: whatever an earlier incarnation left behind would work against this one.
     end_marked(home, boot, run.run, agent.agent, before=agent.incarnation)
+    confine.release(home, boot, run.run, agent.agent, before=agent.incarnation)
     marks = {name: value for name, value in agent_environment(home, run, agent).items() if name.startswith("DOGWATCH_")}
     launch = launch_of(home, role, agent, marks)
     postbox.empty(home.post(run.run, agent.agent))
@@ -118,7 +123,8 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
     words, hidden = starting(environment, f"{launch.folder}/variables")
     if hidden:
         _write(f"{launch.folder}/variables", hidden)
-    _start(socket, run, agent, [*words, *_EXPENDABLE, *command])
+    group = confine.confine(home, run.run, agent.agent, agent.incarnation, limit_bytes)
+    _start(socket, run, agent, [*words, *_EXPENDABLE, group, *command])
     return replace(_found(home, socket, boot, agent), adopted=False, sandboxed=sandboxed)
 
 
@@ -153,6 +159,7 @@ def dismiss(home: Home, boot: str, agent: AgentRecord) -> None:
     """Ends an agent that is not started again, with whatever it has started."""
     end_session(home.tmux(agent.run), agent.session)
     end_marked(home, boot, agent.run, agent.agent)
+    confine.release(home, boot, agent.run, agent.agent)
 
 
 def agent_environment(home: Home, run: RunRecord, agent: AgentRecord) -> dict[str, str]:
@@ -255,4 +262,5 @@ def _found(home: Home, socket: str, boot: str, agent: AgentRecord) -> Spawned:
     # A process that is dead already has no start time any more; zero matches no process, so it counts as dead.
     process = identify(pane.pid, boot) or ProcessId(boot, pane.pid, 0)
     register(home, agent, process)
-    return Spawned(process, pane.id, identify(pane.server, boot), True, sandbox.holds(process.pid))
+    limit = confine.limit_of(home, agent, process)
+    return Spawned(process, pane.id, identify(pane.server, boot), True, sandbox.holds(process.pid), limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -15,12 +16,15 @@ from dogwatch.actions import sandbox
 from dogwatch.actions.spawn import HOOK
 from dogwatch.cli.checks import ANSWER_S, Finding, answer, read_text, size
 from dogwatch.harness import harness
+from dogwatch.world import groups
+from dogwatch.world.memory import Memory, memory
 
 PYTHON_MIN = (3, 11)
 TMUX_MIN = (3, 2)
 AVAILABLE_WARNING = 0.2
 AGENT_PROGRAMS = ("claude", "codex", "opencode", "gemini")
 _UNLIMITED = 1 << 60
+_SYS_RESOURCE = 24
 _USER_NAMESPACES = "sysctl -w user.max_user_namespaces=15000 (and kernel.apparmor_restrict_unprivileged_userns=0)"
 
 
@@ -28,10 +32,10 @@ def machine_findings() -> Iterator[Finding]:
     """Everything that dogwatch needs or uses of the machine."""
     yield _python()
     yield _tmux()
-    yield _memory()
-    yield _swap()
-    yield _pressure()
+    yield from memory_findings(memory())
     yield _cgroup()
+    yield _agent_memory()
+    yield _expendable()
     yield _user_namespaces()
     yield _bubblewrap()
     yield _guard()
@@ -64,34 +68,32 @@ def tmux_version(line: str) -> tuple[int, int] | None:
     return (int(major), int(digits)) if dot and major.isdigit() and digits else None
 
 
-def _memory() -> Finding:
-    known = _meminfo()
-    total, available = known.get("MemTotal", 0), known.get("MemAvailable", 0)
-    if not total or not available:
+def memory_findings(seen: Memory) -> Iterator[Finding]:
+    """What the sensors of memory say, which of them are missing, and what the machine counts as."""
+    yield _memory(seen)
+    if seen.swap_total_bytes is None or seen.swap_free_bytes is None:
+        yield Finding(
+            "swap", "warning", "no sensor: /proc/meminfo does not tell", "mount /proc: zones are read from it"
+        )
+    else:
+        free = f"{size(seen.swap_free_bytes)} of {size(seen.swap_total_bytes)} free"
+        yield Finding("swap", "ok", free if seen.swap_total_bytes else "none")
+    if seen.pressure_some_percent is None:
+        yield Finding("memory pressure", "warning", "no sensor: the kernel has no PSI", "boot with psi=1 for it")
+    else:
+        full = f", all of them {seen.pressure_full_percent:g} %" if seen.pressure_full_percent is not None else ""
+        yield Finding("memory pressure", "ok", f"some waited {seen.pressure_some_percent:g} % of the time{full}")
+
+
+def _memory(seen: Memory) -> Finding:
+    if not seen.size_bytes or seen.left_bytes is None:
         return Finding("memory", "problem", "/proc/meminfo tells nothing", "mount /proc: memory zones are read from it")
-    text = f"{size(available)} of {size(total)} available"
-    if available / total < AVAILABLE_WARNING:
+    text = f"{size(seen.left_bytes)} of {size(seen.size_bytes)} available"
+    if seen.limit_bytes is not None and seen.total_bytes is not None:
+        text += f": a control group's limit counts as the machine, which has {size(seen.total_bytes)}"
+    if seen.left_bytes / seen.size_bytes < AVAILABLE_WARNING:
         return Finding("memory", "warning", text, "end what is not needed before starting agents")
     return Finding("memory", "ok", text)
-
-
-def _swap() -> Finding:
-    known = _meminfo()
-    total = known.get("SwapTotal", 0)
-    return Finding("swap", "ok", f"{size(known.get('SwapFree', 0))} of {size(total)} free" if total else "none")
-
-
-def _meminfo() -> dict[str, int]:
-    """The kernel's numbers, in bytes."""
-    pairs = (line.partition(":") for line in read_text("/proc/meminfo").splitlines())
-    return {name: int(value.split()[0]) * 1024 for name, _, value in pairs if value.split()[:1]}
-
-
-def _pressure() -> Finding:
-    line = read_text("/proc/pressure/memory").partition("\n")[0]
-    if not line:
-        return Finding("memory pressure", "warning", "the kernel has no PSI", "boot with psi=1 for the finest sensor")
-    return Finding("memory pressure", "ok", line)
 
 
 def _cgroup() -> Finding:
@@ -112,6 +114,22 @@ def _limit(path: str) -> str:
     if not text.isdigit():
         return "no memory limit"
     return f"memory limit {size(int(text))}" if int(text) < _UNLIMITED else "no memory limit"
+
+
+def _agent_memory() -> Finding:
+    """Whether each agent can have a limit of its own."""
+    place = groups.place()
+    if place.obstacle:
+        return Finding("agent memory", "warning", f"no limit for agents: {place.obstacle}", place.fix)
+    return Finding("agent memory", "ok", f"each agent can have a limit (v{place.version}, in {place.folder})")
+
+
+def _expendable() -> Finding:
+    """Whom the kernel takes when memory runs out. It is no fault that only root may put itself last."""
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)$", read_text("/proc/self/status"), re.MULTILINE)
+    may = capabilities is not None and bool(int(capabilities[1], 16) >> _SYS_RESOURCE & 1)
+    last = "the crew last" if may else "the crew like others (it lacks CAP_SYS_RESOURCE)"
+    return Finding("out of memory", "ok", f"the kernel takes agents and gates first, {last}")
 
 
 def _user_namespaces() -> Finding:

@@ -94,7 +94,7 @@ def summary(ledger: Store, runs: list[str], broken: list[Mishap]) -> int:
     print(f"{'fault':<52} {'noticed':>9} {'mended':>9}")
     for mishap in broken:
         print(f"{mishap.title:<52} {mishap.noticed_after():>9} {mishap.mended_after():>9}")
-    code = conclude(runs_of(ledger, runs), as_json=False, with_outputs=False)
+    code = conclude(runs_of(ledger, runs), with_outputs=False)
     if code == 0 and not all(mishap.mended for mishap in broken):
         print("error: not every fault was injected, noticed and mended", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dogwatch.cli.sentences import sentence
+from dogwatch.cli.snapshot import shown_state
 from dogwatch.cli.table import COLOURS, clean, columns, cut, duration, paint, size
 from dogwatch.ledger.api import Event
 from dogwatch.model.moment import Moment
@@ -27,13 +28,16 @@ def detail(run: Run, events: Sequence[Event], now: Moment, colour: bool, width: 
 
 
 def _title(run: Run, colour: bool) -> str:
-    state = paint(run["state"], COLOURS.get(run["state"], ""), colour=colour)
+    shown = shown_state(run)
+    state = paint(shown, COLOURS.get(shown, ""), colour=colour)
     rehearsal = "  (a rehearsal)" if run["rehearsal"] else ""
     return f"{paint(run['run'], 'bold', colour=colour)}  {state}{rehearsal}"
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
     progress = run["progress"]
+    if run["queued"]:
+        yield "waits for", run["waits_for"]
     if not run["over"]:
         yield "phase", f"{run['phase_number']}/{run['phases']} {run['phase']}"
     yield "tasks", f"{progress['accepted']} of {progress['tasks']} accepted"

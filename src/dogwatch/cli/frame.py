@@ -28,7 +28,8 @@ class Frame:
 
 
 def lay_out(frame: Frame, width: int, height: int) -> list[Line]:
-    """At most `height` lines. Where there is too little room, first the events go, then the agents, then runs."""
+    """At most `height` lines. Where there is too little room, first the events go, then the runs that are over or
+    queued, then the agents, then runs."""
     extra: list[Line] = [[(clean(line), "")] for line in frame.extra]
     if frame.extra and frame.extra[0]:
         extra.insert(0, [])
@@ -36,17 +37,31 @@ def lay_out(frame: Frame, width: int, height: int) -> list[Line]:
     room = height - len(extra)
     runs = frame.snapshot["runs"]
     body: list[Line] = [[("no runs yet", "")]] if not runs else []
+    going = [run for run in runs if not run["cleared"] and not run["queued"]]
     for agents in (_each_agent, _agents_in_one_line, _no_agents):
         body = [line for run in runs for line in (_header(run, width), *agents(run))] or body
+        if len(body) > room and len(going) < len(runs):
+            short = [line for run in going for line in (_header(run, width), *agents(run))]
+            body = [*short, _folded(runs)] if len(short) < room else body
         if len(body) <= room:
             break
     if len(body) > room:
+        body = [_header(run, width) for run in sorted(runs, key=lambda run: run not in going)]
         hidden = len(body) - room + 1
         body = [*body[: room - 1], [(f"… and {number(hidden, 'more run')}", "dim")]]
     return [*body, *_events(frame, room - len(body), len(runs) > 1), *extra]
 
 
+def _folded(runs: Sequence[dict[str, Any]]) -> Line:
+    """The runs that are not going, as numbers."""
+    queued, over = sum(run["queued"] for run in runs), sum(run["cleared"] for run in runs)
+    kinds = [number(count, f"{kind} run") for count, kind in ((over, "ended"), (queued, "queued")) if count]
+    return [(f"… and {', '.join(kinds)}", "dim")]
+
+
 def _header(run: dict[str, Any], width: int) -> Line:
+    if run["queued"]:
+        return [(run["run"], "bold"), ("  ", ""), ("QUEUED", _style("QUEUED")), (f"  {clean(run['waits_for'])}", "dim")]
     progress = run["progress"]
     accepted, tasks = progress["accepted"], progress["tasks"]
     filled = round(BAR_COLUMNS * accepted / tasks) if tasks else 0
@@ -58,8 +73,8 @@ def _header(run: dict[str, Any], width: int) -> Line:
 
 
 def _each_agent(run: dict[str, Any]) -> list[Line]:
-    """One line an agent; none for a run that is over and cleared, whose agents are gone."""
-    agents = [] if run["cleared"] else run["agents"]
+    """One line an agent; none for a run whose agents are gone, or do not exist yet."""
+    agents = [] if run["cleared"] or run["queued"] else run["agents"]
     names = max((len(agent["agent"]) for agent in agents), default=0)
     # The least width keeps the names from jumping whenever a short task follows a long one.
     tasks = max([12, *(len(agent["task"]) for agent in agents)])
@@ -80,7 +95,7 @@ def _agent(agent: dict[str, Any], names: int, tasks: int) -> Line:
 
 
 def _agents_in_one_line(run: dict[str, Any]) -> list[Line]:
-    if run["cleared"]:
+    if run["cleared"] or run["queued"]:
         return []
     line: Line = [("  ", "")]
     for state, count in Counter(agent["state"] for agent in run["agents"]).most_common():

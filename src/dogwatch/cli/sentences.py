@@ -59,7 +59,14 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
         f"the {'rehearsal' if f.body.get('rehearsal') else 'run'} was made from {os.path.basename(f['spec'])}: "
         f"{number(f.count('agents'), 'agent')}, {number(f.count('phases'), 'phase')}"
     ),
-    "run_started": lambda f: "all agents are there, the first phase begins",
+    "run_admitted": lambda f: f"the run was let in after {f.time('waited_s')}",
+    "launch_held": lambda f: f"{f['holder'].partition(':')[2] or f.agent} waits{f.tail('reason')}",
+    "zone_changed": lambda f: f"memory is {f['zone']} (it was {f['before']}){f.tail('why')}{f.tail('leaker', '; ')}",
+    "memory_low": lambda f: f"memory is low, nothing new is started{f.tail('why')}",
+    "memory_critical": lambda f: f"memory is critical{f.tail('why')}{f.tail('leaker', '; ')}",
+    "agent_reclaimed": lambda f: f"{f.agent} rests until it is needed{f.tail('reason')}",
+    "reclaim_refused": lambda f: f"{f.agent} was not sent to rest{f.tail('why')}",
+    "run_started": lambda f: "the agents that the first phase needs are there, it begins",
     "phase_opened": lambda f: f"phase {f['number']} of {f['of']}, {f['phase']}, began",
     "phase_ended": lambda f: f"phase {f['phase']} ended",
     "phase_reopened": lambda f: f"phase {f['phase']} is open again: {f['because']} asked for a revision",

@@ -5,6 +5,7 @@
      "more":       how many ended runs were left out,
      "runs":       [{"run", "spec", "project", "output", "rehearsal", "state", "over", "cleared", "cause", "sha256",
                      "phase", "phase_number", "phases", "age_s", "ended_age_s",
+                     "queued":      whether it waits to be let in, "waits_for": why, or "",
                      "progress":    {"accepted", "tasks", "milestones", "milestones_total"},
                      "refresh":     {"done", "agents"}: how many have the newest instructions, or null,
                      "held":        why nothing is done for now, or "",
@@ -67,12 +68,38 @@ def take(reader: Reader, runs: Sequence[str] | None, now: Moment, ended_max: int
     leases = {held.name: held for member in ("captain", "dispatcher", "watchdog") for held in reader.leases(member)}
     found, more = _choose(reader, ended_max) if runs is None else ([reader.get(f"run/{run}") for run in runs], 0)
     dispatcher = reader.get("crew//dispatcher")
+    reasons = reasons_to_wait(reader)
     return {
         "at": _plain(now),
         "dispatcher": _member(dispatcher.body, leases, now) if dispatcher else None,
         "more": more,
-        "runs": [_run(reader, document.body, leases, now) for document in found if document is not None],
+        "runs": [_run(reader, document.body, leases, reasons, now) for document in found if document is not None],
     }
+
+
+def reasons_to_wait(reader: Reader) -> dict[str, str]:
+    """Why each queued run is not let in yet, in the order of the queue. Runs of a group that has no place under its own
+    ceiling are in nobody's way."""
+    queue = sorted((document.body for document in reader.scan("queued/")), key=lambda body: int(body["number"]))
+    if not queue:
+        return {}
+    told = {d.body["launch"]["run"]: d.body["answer"]["reason"] for d in reader.scan("waits/run:")}
+    going = Counter(document.body["launch"].get("group", "") for document in reader.scan("permit/run:"))
+    found, before = {}, ""
+    for body in queue:
+        name, ceiling = str(body["run"]), int(body.get("ceiling", 0))
+        if ceiling and going[body.get("group", "")] >= ceiling:
+            found[name] = f"no more than {ceiling} of its group may run at once"
+            continue
+        reason = str(told.get(name, "")).removeprefix(f"{name} waits: ")
+        found[name] = reason or (f"{before} is before it" if before else "it is the next one")
+        before = name
+    return found
+
+
+def shown_state(run: Mapping[str, Any]) -> str:
+    """The state for people: a run of the snapshot that was not let in yet is QUEUED."""
+    return "QUEUED" if run["queued"] else str(run["state"])
 
 
 def _choose(reader: Reader, ended_max: int) -> tuple[list[Any], int]:
@@ -87,8 +114,9 @@ def _choose(reader: Reader, ended_max: int) -> tuple[list[Any], int]:
     return [*unfinished, *(reader.get(f"run/{name}") for name in shown)], max(0, ended - len(shown))
 
 
-def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, Any]:
+def _run(reader: Reader, body: Body, leases: Leases, reasons: Mapping[str, str], now: Moment) -> dict[str, Any]:
     run = str(body["run"])
+    is_queued = run in reasons and body["state"] not in RUN.ends
     document = reader.get(f"plan/{run}")
     plan: Body = document.body if document else {"phases": [], "roles": []}
     phases, number = plan["phases"], int(body["phase"])
@@ -118,8 +146,10 @@ def _run(reader: Reader, body: Body, leases: Leases, now: Moment) -> dict[str, A
         "phase": phases[number]["name"] if number < len(phases) else "",
         "phase_number": min(number + 1, len(phases)),
         "phases": len(phases),
-        "age_s": _age(until, body["created"]),
+        "age_s": _age(until, body.get("admitted") or body["created"]),
         "ended_age_s": _age(now, body.get("ended")),
+        "queued": is_queued,
+        "waits_for": reasons[run] if is_queued else "",
         "progress": _progress(reader, run, plan, tasks),
         "refresh": _refresh(agents),
         "held": watch.get("held", ""),

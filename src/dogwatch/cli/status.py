@@ -1,6 +1,7 @@
 """Show runs, phases, agents and what they are doing.
 
-Without RUN: one line a run, unfinished ones first. With RUN: everything about it, and what happened last.
+Without RUN: one line a run, unfinished ones first; a QUEUED one waits for what its last column says. With RUN:
+everything about it, and what happened last. With --prefix: what came of the runs of `dogwatch run … --prefix`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 from dogwatch.cli.framework import open_ledger, print_json, the_home
-from dogwatch.cli.snapshot import ENDED_SHOWN_MAX, take
+from dogwatch.cli.snapshot import ENDED_SHOWN_MAX, shown_state, take
 from dogwatch.cli.table import columns, duration, note, number, wants_colour, width_of
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.ledger.api import Reader, Store
@@ -29,6 +30,7 @@ ALL = 1_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default="", metavar="RUN", help="an exact name; without it, all runs")
+    parser.add_argument("--prefix", default="", metavar="WORD", help="the outcome so far of all runs with this prefix")
     parser.add_argument("--json", action="store_true", help="print one JSON document (docs/reference/json.md)")
     parser.add_argument("--checks", action="store_true", help="the captain's self-checks of RUN")
     parser.add_argument("--watch", action="store_true", help="a live table until Ctrl-C")
@@ -41,6 +43,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if not home.has_ledger and not arguments.run:
         return _show_empty(now, arguments.json)
     ledger = open_ledger(home)
+    if arguments.prefix:
+        return _show_outcome(ledger, arguments, now)
     names = [arguments.run] if arguments.run else None
     snapshot = ledger.read(lambda r: take(r, names, now, ALL if arguments.all else ENDED_SHOWN_MAX))
     if names and not snapshot["runs"]:
@@ -57,6 +61,25 @@ def execute(arguments: argparse.Namespace) -> int:
         return _show_empty(now, as_json=False)
     else:
         print("\n".join(_summary(snapshot)))
+    return 0
+
+
+def _show_outcome(ledger: Store, arguments: argparse.Namespace, now: Moment) -> int:
+    """The table and the counts that `dogwatch run` prints at its end, as they are now."""
+    from dogwatch.cli.outcome import gather, words
+    from dogwatch.cli.rounds import runs_with
+
+    if arguments.run or arguments.checks or arguments.watch:
+        raise UsageError("--prefix is about several runs", hint="without RUN, --checks and --watch")
+    names = ledger.read(lambda r: runs_with(r, arguments.prefix))
+    if not names:
+        message = f"no run was made with --prefix {arguments.prefix}"
+        raise NotFoundError(message, hint="dogwatch status lists all runs")
+    found = ledger.read(lambda r: gather(r, names, now, arguments.prefix))
+    if arguments.json:
+        print_json(found)
+    else:
+        print("\n".join(words(found, (), colour=wants_colour(sys.stdout), width=width_of(sys.stdout))))
     return 0
 
 
@@ -111,13 +134,13 @@ def _summary(snapshot: dict[str, Any]) -> list[str]:
     rows = [
         (
             run["run"],
-            run["state"],
+            shown_state(run),
             _phase(run),
             f"{run['progress']['accepted']}/{run['progress']['tasks']}",
             _agent_counts(run),
             duration(run["age_s"]),
             f"{duration(run['ended_age_s'])} ago" if run["over"] else "-",
-            run["cause"] or "-",
+            run["cause"] or run["waits_for"] or "-",
         )
         for run in snapshot["runs"]
     ]
@@ -129,11 +152,11 @@ def _summary(snapshot: dict[str, Any]) -> list[str]:
 
 
 def _phase(run: dict[str, Any]) -> str:
-    return "-" if run["over"] else f"{run['phase_number']}/{run['phases']} {run['phase']}".rstrip()
+    return "-" if run["over"] or run["queued"] else f"{run['phase_number']}/{run['phases']} {run['phase']}".rstrip()
 
 
 def _agent_counts(run: dict[str, Any]) -> str:
-    if run["over"]:
+    if run["over"] or run["queued"]:
         return str(len(run["agents"]))
     counts = Counter(agent["state"] for agent in run["agents"])
     return ", ".join(f"{count} {state}" for state, count in counts.most_common())

@@ -12,6 +12,7 @@ COLOURS: dict[str, str] = {
     **dict.fromkeys(("FAILED", "ERROR", "failed", "unresponsive", "dead", "problem", "error"), "red"),
     **dict.fromkeys(("PARTIAL", "NO_CONSENSUS", "stalled", "returned", "revised", "warning", "unknown"), "yellow"),
     **dict.fromkeys(("RUNNING", "REPORT", "ORCHESTRATING", "BUSY", "claimed", "reported", "asked"), "cyan"),
+    "QUEUED": "dim",
 }
 """The colour of a state, by its name; the others are plain."""
 _CODES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}

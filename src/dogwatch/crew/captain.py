@@ -11,7 +11,7 @@ from dogwatch.actions.spawn import PASSING
 from dogwatch.crew.books import close_tallies
 from dogwatch.crew.checkins import look_after_check_ins
 from dogwatch.crew.helm import Helm
-from dogwatch.crew.holds import held
+from dogwatch.crew.holds import account_of, held
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, Awake, Reviver, keep_dispatcher, note_loss, renew, silent_s
 from dogwatch.crew.mending import obey, settle_alert
@@ -159,8 +159,7 @@ class Captain:
         whose provider refuses work."""
         if not isinstance(decision, SpawnAgent):
             return True
-        role = view.role_of(decision.agent)
-        account = role.harness if role is not None else ""
+        account = account_of(view, view.agents[decision.agent])
         return watched and helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is None
 
     def _end_silent(self, world: CaptainWorld, ledger: Store, now: Moment) -> None:

@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 
 from dogwatch.actions import keeper
 from dogwatch.actions.check_in import LIMIT_S
+from dogwatch.coordination.admission import release
+from dogwatch.crew.admitting import admit, must_wait
 from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.launches import check_in_launch
 from dogwatch.crew.queues import checkins_queue
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger.api import Item, Tx
@@ -70,7 +73,9 @@ def _advance(helm: Helm, view: RunView, item: Item) -> None:
 
 def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     record = CheckInRecord(run=helm.run, item=item.id, attempt=attempt)
-    helm.record(lambda tx: save(tx, record))
+    launch = check_in_launch(view, view.agents[item.body["agent"]], item.id)
+    if must_wait(helm, launch) or not helm.record(lambda tx: admit(helm, tx, launch) and bool(save(tx, record))):
+        return
     agent, question = view.agents[item.body["agent"]], str(item.body["question"])
     try:
         process = helm.world.hands.start_check_in(view.run, view.plan, agent, item.id, question, attempt)
@@ -111,6 +116,7 @@ def _conclude(
         op_id = f"check-in:{helm.run}:{item.id}"
         tx.append("check_in_failed" if reason else "check_in_answered", told, op_id, run=helm.run, agent=agent)
         tx.delete(f"check-in/{helm.run}/{item.id}")
+        release(tx, f"check-in:{helm.run}/{item.id}")
         claimed = tx.claim(item.queue, "captain", 60.0, item.id)
         if claimed is not None:
             tx.ack(claimed)

@@ -1,15 +1,22 @@
-"""The dispatcher: one for each host. Every run that is not over has a living captain."""
+"""The dispatcher: one for each host. It looks at the memory, lets runs in, and every run that was let in has a living
+captain."""
 
 from __future__ import annotations
 
+from dogwatch.crew.learning import Peaks
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import Awake, Reviver, note_loss, renew, silent_s
+from dogwatch.crew.queueing import admit_runs, free_permits
+from dogwatch.crew.reclaiming import order_reclaim
 from dogwatch.crew.worlds import DispatcherWorld
+from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
-from dogwatch.ledger.records import load
+from dogwatch.ledger.records import load, load_all
+from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import CrewRecord
+from dogwatch.model.plan import Plan
+from dogwatch.model.records import AgentRecord, CrewRecord, RunRecord
 
 CADENCE_S = 1.0
 LINGER_S = 60.0
@@ -25,6 +32,9 @@ class Dispatcher:
         self._captains = Reviver()
         self._busy = since
         self._awake = Awake()
+        self._memory = MemoryWatch()
+        self._peaks = Peaks()
+        self._queued: list[str] = []
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
         try:
@@ -44,15 +54,41 @@ class Dispatcher:
                 self.log.error("captain_silent", run=run, pid=captain.process.pid)
                 world.hands.end_silent_crew(captain.process)
         self.lease = renew(ledger, self.lease, now)
+        waiting = self._limit(world, ledger, list(captains), now)
         for run, captain in captains.items():
             self._keep_captain(world, ledger, run, captain, silent.get(run), now)
         world.eyes.watch([captain.process for captain in captains.values() if captain is not None])
-        if captains:
+        if captains or waiting:
             self._busy = now
         if now.since(self._busy) > LINGER_S and ledger.run(self._leave):
             self.log.info("nothing_to_do", lingered_s=LINGER_S)
             return None
         return CADENCE_S
+
+    def _limit(self, world: DispatcherWorld, ledger: Store, runs: list[str], now: Moment) -> bool:
+        """Memory and admission; True while runs wait to be let in."""
+        host = self._memory.look(world.eyes, ledger, self.lease, runs, now, self.log)
+        world.eyes.pulse()
+        queued = ledger.read(lambda reader: [document.key for document in reader.scan("queued/")])
+        is_news = host.at == now or queued != self._queued
+        if host.at == now:
+            ledger.read(lambda reader: self._note_peaks(reader, host, runs, now))
+            self._peaks.keep(ledger, self.lease, now)
+        if free_permits(ledger, self.lease, world.eyes.life) or is_news:
+            spacious = admit_runs(ledger, self.lease, world.eyes.life, host, now, self.log)
+            self._memory.note_space(ledger, self.lease, spacious)
+            self._queued = ledger.read(lambda reader: [document.key for document in reader.scan("queued/")])
+            world.eyes.pulse()
+        if found := order_reclaim(ledger, self.lease, self._memory, host, runs, now):
+            self.log.info("reclaim_ordered", run=found.run, agent=found.agent, why=found.why)
+        return bool(queued)
+
+    def _note_peaks(self, reader: Reader, host: HostRecord, runs: list[str], now: Moment) -> None:
+        for run in runs:
+            record, plan = load(reader, RunRecord, f"run/{run}"), load(reader, Plan, f"plan/{run}")
+            if record is not None and plan is not None:
+                agents = load_all(reader, AgentRecord, f"agent/{run}/")
+                self._peaks.see(record, plan, agents, host.readings.agents, now)
 
     def _keep_captain(
         self,
@@ -84,6 +120,8 @@ class Dispatcher:
 
 
 def _captains(reader: Reader) -> dict[str, CrewRecord | None]:
-    """The captain of every run that is not cleared yet."""
+    """The captain of every run that was let in and is not cleared yet."""
+    queued = {document.key.removeprefix("queued/") for document in reader.scan("queued/")}
     runs = [document.key.removeprefix("active/") for document in reader.scan("active/")]
+    runs = [run for run in runs if run not in queued]
     return {run: load(reader, CrewRecord, f"crew/{run}/captain") for run in runs}

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from dogwatch.crew.tallies import BYTES_MAX, AgentTally, TallyReader
 from dogwatch.crew.tracks import Track
-from dogwatch.errors import MissingToolError
+from dogwatch.errors import MissingToolError, SpecError
 from dogwatch.harness import State, harness
+from dogwatch.model.memory import HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Output, Role
 from dogwatch.model.process import ProcessId
@@ -23,11 +24,13 @@ from dogwatch.model.versions import Version
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import CONTEXT_FULL
 from dogwatch.policy.turns import failed
-from dogwatch.world import census, files, memory, processes, tmux
+from dogwatch.spec.host import load_host
+from dogwatch.world import census, files, groups, memory, processes, tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.instructions import InstructionsFile, ReadingReader
 from dogwatch.world.probe import ProbeFailedError
+from dogwatch.world.sensors import Sensors
 from dogwatch.world.spool import SpoolReader
 
 BLIND_S = 2.0
@@ -55,9 +58,14 @@ class MachineEyes:
         self._watched: dict[ProcessId, int] = {}
         self._spools: dict[str, SpoolReader] = {}
         self._tracks: dict[str, Track] = {}
+        self._groups: dict[str, tuple[ProcessId | None, str]] = {}
         self._redactor = redactor or Redactor()
         self._told: dict[str, tuple[Sequence[str], tuple[str, ...]]] = {}
         self._tallies: dict[str, TallyReader] = {}
+        self._sensors = Sensors(boot)
+        self._settings = HostSettings()
+        self._settings_problem = ""
+        self._settings_of: tuple[int, int, int] | None = None
         self._instructions: dict[str, InstructionsFile] = {}
         self._readings: dict[str, ReadingReader] = {}
 
@@ -128,6 +136,7 @@ class MachineEyes:
                 known = {output.path for other in view.tasks.values() for output in other.outputs}
                 since = task.dispatched
                 elsewhere = track.elsewhere(view.run, task.outputs, known, since, turn, now.mono)
+        killed = self._killed(agent)
         return Sight(
             process=process,
             session="unknown" if panes is None else "gone" if pane is None else "dead" if pane.dead else "alive",
@@ -147,6 +156,9 @@ class MachineEyes:
             outputs_fresh=fresh,
             elsewhere=elsewhere,
             context=context,
+            oom_kills=killed.count,
+            oom_limit_bytes=killed.limit_bytes,
+            attached=pane is not None and pane.attached > 0,
         )
 
     def _last_lines(self, agent: str, rows: Sequence[str]) -> tuple[str, ...]:
@@ -165,6 +177,14 @@ class MachineEyes:
         except ProbeFailedError:
             return "unknown", None
         return ("alive", tree) if tree is not None else ("dead", None)
+
+    def _killed(self, agent: AgentRecord) -> groups.Kills:
+        """What the kernel has ended in the incarnation's own group."""
+        known = self._groups.get(agent.agent)
+        if known is None or known[0] != agent.process:
+            folder = groups.group_of(self.home, agent.run, agent.agent, agent.incarnation) if agent.process else ""
+            known = self._groups[agent.agent] = (agent.process, folder)
+        return groups.kills(known[1]) if known[1] else groups.Kills()
 
     def _track(self, agent: AgentRecord, now: Moment) -> Track:
         """What is remembered of this incarnation's earlier looks."""
@@ -227,9 +247,22 @@ class MachineEyes:
             finally:
                 os.close(fd)
 
+    def memory(self, agents: Mapping[str, ProcessId], ceiling_bytes: int) -> Readings:
+        return self._sensors.read(agents, ceiling_bytes)
+
     def memory_left(self) -> float | None:
         seen = memory.memory()
         return seen.left_bytes / seen.size_bytes if seen.left_bytes is not None and seen.size_bytes else None
+
+    def settings(self) -> tuple[HostSettings, str]:
+        about = _about(self.home.host)
+        if about != self._settings_of:
+            self._settings_of = about
+            try:
+                self._settings, self._settings_problem = load_host(self.home.host), ""
+            except SpecError as error:
+                self._settings_problem = error.message
+        return self._settings, self._settings_problem
 
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         return files.marker(folder, outputs)
@@ -262,6 +295,15 @@ class MachineEyes:
         if fd is not None:
             self._selector.unregister(fd)
             os.close(fd)
+
+
+def _about(path: str) -> tuple[int, int, int] | None:
+    """Which file it is and when it was last changed; None where there is none."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def _with_ending(turn: Turn, ending: tuple[float, Failure] | None, now: Moment) -> Turn:

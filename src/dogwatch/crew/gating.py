@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dogwatch.coordination.admission import release
+from dogwatch.crew.admitting import admit, must_wait
 from dogwatch.crew.helm import Helm
+from dogwatch.crew.launches import gate_launch
 from dogwatch.crew.notices import push_notice
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
@@ -62,12 +65,17 @@ def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord 
     if known is not None and attempt > ATTEMPTS_MAX * (view.run.returns + 1):
         return _conclude(helm, known, f"it did not come to an end in {known.attempt} attempts", None)
     record = GateRecord(run=helm.run, phase=phase, gate=plan.name, attempt=attempt)
+    launch = gate_launch(record)
 
-    def fn(tx: Tx) -> None:
+    def fn(tx: Tx) -> bool:
+        if not admit(helm, tx, launch):
+            return False
         save(tx, record)
         tx.append("gate_started", {"gate": plan.name, "attempt": attempt}, f"gate:{record.key}:{attempt}", run=helm.run)
+        return True
 
-    helm.record(fn)
+    if must_wait(helm, launch) or not helm.record(fn):
+        return False
     process = helm.world.hands.start_gate(view.run, phase, plan, attempt)
     helm.record(lambda tx: save(tx, replace(record, process=process)))
     helm.world.eyes.watch_also(process)
@@ -79,6 +87,7 @@ def _conclude(helm: Helm, record: GateRecord, reason: str, code: int | None) -> 
 
     def fn(tx: Tx) -> bool:
         save(tx, replace(record, state=state, reason=reason, exit_code=code))
+        release(tx, gate_launch(record).holder)
         body = {"gate": record.gate, "attempt": record.attempt, "exit_code": code, "reason": reason}
         tx.append(f"gate_{state}", body, f"gate:{record.key}:{record.attempt}:end", run=helm.run)
         return True

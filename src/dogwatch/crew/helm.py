@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dogwatch.crew.log import Log
@@ -35,6 +35,8 @@ class Helm:
     run: str
     now: Moment
     log: Log
+    _seen: list[RunView] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The run as it was read last. Nobody else writes its records, so it is so until the next record of this step."""
 
     def record(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one transaction that only the holder of the run's lease can commit."""
@@ -46,15 +48,17 @@ class Helm:
                 raise LeaseLostError(f"the captain's place of {self.run} was taken over: {error.message}") from error
             return fn(tx)
 
+        self._seen.clear()
         result = self.ledger.run(fenced)
         self.world.eyes.pulse()  # A slow ledger makes slow steps, and no silent captain.
         return result
 
     def view(self) -> RunView:
         """The run as the ledger has it now."""
-        view = self.ledger.read(lambda reader: load_run(reader, self.run))
+        if not self._seen:
+            self._seen.append(self.ledger.read(lambda reader: load_run(reader, self.run)))
         self.world.eyes.pulse()
-        return view
+        return self._seen[0]
 
 
 def send(

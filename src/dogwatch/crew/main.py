@@ -14,6 +14,7 @@ from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.log import Log
 from dogwatch.crew.loop import Member, W, serve
 from dogwatch.crew.membership import LOCK_WAIT_S, join
+from dogwatch.crew.protecting import protect
 from dogwatch.crew.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store
@@ -47,6 +48,7 @@ def main(home: Home, member: str, run: str) -> int:
     if member not in MEMBERS or bool(run) == (member == "dispatcher"):
         raise UsageError(f"no such crew member: {member} {run}".rstrip(), hint="dispatcher, captain RUN, watchdog RUN")
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=True)
+    protect(home)
     clock = SystemClock()
     now = clock.now()
     ledger = open_home_ledger(home, clock, LOCK_WAIT_S)
@@ -103,7 +105,7 @@ def _dispatcher(place: Place) -> int:
         hands: CrewHands
 
     now = place.clock.now()
-    world = Dispatching(place.eyes, CrewHands(place.home, now.boot))
+    world = Dispatching(place.eyes, CrewHands(place.home, now.boot, place.ledger))
     return _serve(place, Dispatcher(place.lease, place.log, now), world)
 
 
@@ -120,7 +122,7 @@ def _captain(place: Place) -> int:
 
     at_door = UnixDoor(place.home.door(place.run), place.selector)
     try:
-        world = Commanding(place.eyes, CrewHands(place.home, place.clock.now().boot), at_door)
+        world = Commanding(place.eyes, CrewHands(place.home, place.clock.now().boot, place.ledger), at_door)
         return _serve(place, Captain(place.run, place.lease, place.log), world)
     finally:
         at_door.close()

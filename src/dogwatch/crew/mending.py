@@ -14,6 +14,7 @@ from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.holds import account_of, held, hold
 from dogwatch.crew.interrupting import press
 from dogwatch.crew.notices import push_notice
+from dogwatch.crew.reclaiming import RECLAIM, obey_reclaim
 from dogwatch.crew.subagents import mail_parent, note_call
 from dogwatch.crew.succession import restart
 from dogwatch.crew.tasks import dispatch_text, rescue_task
@@ -94,7 +95,10 @@ def _late_ones(view: RunView, agent: AgentRecord, sight: Sight, found: Diagnosis
 
 
 def obey(helm: Helm, view: RunView, item: Item) -> bool:
-    """An operator's order to end an agent's incarnation. One that is just being started is ended once it is there."""
+    """An operator's order to end an agent's incarnation. One that is just being started is ended once it is there. The
+    dispatcher orders that an idle one rests."""
+    if item.body.get("order") == RECLAIM:
+        return obey_reclaim(helm, view, item)
     name = str(item.body["agent"])
     agent = view.agents.get(name)
     if not name or (agent is not None and agent.state != "ERROR" and agent.process is None):

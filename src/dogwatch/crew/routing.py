@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dogwatch.coordination.admission import note_process
+from dogwatch.crew.admitting import admit_agent, waits_still
 from dogwatch.crew.gating import run_gate
 from dogwatch.crew.helm import Helm, send
+from dogwatch.crew.launches import agent_holder
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.succession import fail_spawn
 from dogwatch.crew.tasks import (
@@ -73,17 +76,23 @@ def carry_out(helm: Helm, view: RunView, decision: route.Decision) -> bool:
 
 
 def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
-    """Intent, act, confirm. After a kill in between, the act finds what the last one has done."""
+    """Permit and intent, act, confirm. After a kill in between, the act finds what the last one has done."""
     key = view.agents[decision.agent].key
+    if waits_still(helm, view, view.agents[decision.agent]):
+        return False
 
-    def intend(tx: Tx) -> AgentRecord:
+    def intend(tx: Tx) -> AgentRecord | None:
+        if not admit_agent(helm, tx, view, view.agents[decision.agent]):
+            return None
         body = {"incarnation": decision.incarnation}
         tx.append(
             "agent_spawn_intended", body, f"spawn:{key}:{decision.incarnation}", run=helm.run, agent=decision.agent
         )
-        return change(tx, AgentRecord, key, lambda a: replace(a, intended=a.intended or tx.now))
+        return change(tx, AgentRecord, key, lambda a: replace(a, intended=a.intended or tx.now, held="", resting=""))
 
     agent = helm.record(intend)
+    if agent is None:
+        return True
     try:
         spawned = helm.world.hands.spawn(view.run, view.plan, agent)
     except ProbeFailedError as error:
@@ -103,8 +112,10 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
             "process": encode(spawned.process),
             "adopted": spawned.adopted,
             "sandboxed": spawned.sandboxed,
+            "limit_bytes": spawned.limit_bytes,
         }
         tx.append("agent_spawned", body, f"spawned:{key}:{agent.incarnation}", run=helm.run, agent=agent.agent)
+        note_process(tx, agent_holder(agent.run, agent.agent), spawned.process)
         change(
             tx,
             AgentRecord,

@@ -27,11 +27,12 @@ def restart(
     *,
     counts: bool = True,
     forgets: bool = False,
+    rests: bool = False,
 ) -> bool:
     """The agent gets a new incarnation, or is given up where it has failed too often. What it held goes back.
 
     A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count. An incarnation that
-    `forgets` begins a conversation of its own.
+    `forgets` begins a conversation of its own; one that `rests` is not started before there is work for it.
     """
     if agent.state in AGENT.ends:
         return False
@@ -63,12 +64,15 @@ def restart(
             probed=None,
             interrupts=(),
             conversation=incarnation if forgets else agent.conversation,
+            held="",
+            resting=reason if rests else "",
             restarts=(*recent, tx.now) if counts else recent,
             not_before=tx.now.plus(backoff_s) if backoff_s else None,
         ),
     )
     body = {"reason": reason, "evidence": evidence, "incarnation": incarnation, "backoff_s": backoff_s}
-    tx.append("agent_restarted", body, f"restart:{agent.key}:{incarnation}", run=agent.run, agent=agent.agent)
+    op_id = f"restart:{agent.key}:{incarnation}"
+    tx.append("agent_reclaimed" if rests else "agent_restarted", body, op_id, run=agent.run, agent=agent.agent)
     _pass_on(tx, view, successor)
     return True
 

@@ -20,11 +20,14 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
 from dogwatch.model.sight import Sight
+from dogwatch.model.tally import Failure
 from dogwatch.model.view import RunView
 from dogwatch.policy import alerts
+from dogwatch.policy.agent_memory import memory_words
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.doubt import Doubt
 from dogwatch.policy.judge import judge_all
+from dogwatch.policy.subagents import count
 from dogwatch.policy.thresholds import overdue
 from dogwatch.policy.waits import WaitGraph, waits
 
@@ -92,6 +95,7 @@ class Watchdog:
         level = alerts.tier_of(found, limits)
         late = self._late(view, agent.agent, now)
         self._tell_context(ledger, agent, sight, limits)
+        self._tell_memory(ledger, agent, sight)
         if not (found.action or level or late):
             return
         told = alerts.body(agent, found, sight, graph().chain(agent.agent), level, limits, now)
@@ -147,6 +151,7 @@ class Watchdog:
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
                 context=sights[name].context,
                 heard=sights[name].turn.newest,
+                subagents=count(sights[name], now),
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
         record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
@@ -213,6 +218,17 @@ class Watchdog:
             low = {"incarnation": agent.incarnation, "used": round(sight.context, 3), "limit": limits.context_max}
             self._once(ledger, f"context:{occasion}", lambda tx, op: tx.append("context_low", low, op, **where))
 
+    def _tell_memory(self, ledger: Store, agent: AgentRecord, sight: Sight) -> None:
+        """That the kernel has ended a process of the agent: its client may live on and not know why its tool died."""
+        if not sight.oom_kills:
+            return
+        failure = Failure("out_of_memory", message=" ".join(memory_words(sight.oom_kills, sight.oom_limit_bytes)))
+        body = {"incarnation": agent.incarnation, "severity": failure.severity, "count": sight.oom_kills}
+        told = {**body, "type": failure.type, "tool": failure.tool, "message": failure.message}
+        where = {"run": self.run, "agent": agent.agent}
+        op_id = f"oom:{agent.key}:{agent.incarnation}:{sight.oom_kills}"
+        self._once(ledger, op_id, lambda tx, op: tx.append("agent_error", told, op, **where))
+
     def _once(self, ledger: Store, op_id: str, fn: Callable[[Tx, str], bool]) -> None:
         if op_id not in self._told:
             self._told.add(op_id)
@@ -244,6 +260,10 @@ class Watchdog:
 def _gist(record: WatchRecord) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
     return record.held, [
-        (name, one.kind, one.stall, one.action, one.advice, one.tier, one.screen, one.waits_for, one.confidence)
+        (
+            name,
+            *(one.kind, one.stall, one.action, one.advice, one.tier, one.screen, one.waits_for, one.confidence),
+            one.subagents,
+        )
         for name, one in record.agents.items()
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from dogwatch.crew.tallies import AgentTally
+from dogwatch.model.memory import HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Gate, Notify, Output, Plan
 from dogwatch.model.process import ProcessId
@@ -32,6 +33,14 @@ class CrewEyes(Protocol):
 
     def watch_also(self, process: ProcessId) -> None:
         """The same for one more."""
+
+    def memory(self, agents: Mapping[str, ProcessId], ceiling_bytes: int) -> Readings:
+        """What the sensors say; `agents` are the roots of the agents' processes by `run/agent`. With a ceiling the
+        machine counts as that large. Growth and sub-agents are the caller's to fill in."""
+
+    def settings(self) -> tuple[HostSettings, str]:
+        """What the operator has set for this host, and what is wrong with it where it cannot be read: then the last
+        that was right still holds."""
 
 
 class Eyes(CrewEyes, Protocol):
@@ -75,6 +84,9 @@ class SpawnResult(Protocol):
     def adopted(self) -> bool: ...
     @property
     def sandboxed(self) -> bool: ...
+    @property
+    def limit_bytes(self) -> int:
+        """The kernel's limit for its memory; 0 for none."""
 
 
 class Starter(Protocol):

@@ -106,7 +106,7 @@ def _own_home(call: Call) -> bool:
 
 
 def cgroups(call: Call) -> Texts:
-    """`cgdelete`, `cgset`, `cgclassify`."""
+    """`cgdelete`, `cgset`, `cgclassify`, and `cgexec`, which leaves the agent's own limit."""
     return deny("process.cgroup", f"`{call.shown}` acts on all processes of a group", ASK)
 
 
@@ -149,7 +149,7 @@ RULES: "dict[str, Rule]" = {
     "overmind": overmind,
     **dict.fromkeys(("shutdown", "reboot", "halt", "poweroff", "init", "telinit", "kexec"), power),
     **dict.fromkeys(("dbus-send", "busctl", "gdbus", "qdbus"), bus),
-    **dict.fromkeys(("cgdelete", "cgset", "cgclassify"), cgroups),
+    **dict.fromkeys(("cgdelete", "cgset", "cgclassify", "cgexec"), cgroups),
     **dict.fromkeys(("crontab", "at", "batch"), loads_tasks),
     "dogwatch": dogwatch,
     **dict.fromkeys(("pip", "pipx"), packages),

@@ -271,6 +271,15 @@ def prlimit(call: Call) -> Texts:
     return call.run(found.rest, call.shell.copy()) if found.rest else UNKNOWN
 
 
+def choom(call: Call) -> Texts:
+    """Whom the kernel ends when memory runs out."""
+    found = options(call.args, "np", ("adjust", "pid"))
+    pid, wish = found.value("p", "pid"), found.value("n", "adjust")
+    if pid is not None and wish is not None:
+        judge_target(call, pid)
+    return call.run(found.rest, call.shell.copy()) if found.rest else UNKNOWN
+
+
 def strace(call: Call) -> Texts:
     """It can put signals into what it looks at."""
     found = options(call.args, "aeEIobOpPsSuUX", ("output", "trace", "attach", "user", "env", "inject"))
@@ -292,6 +301,7 @@ RULES: "dict[str, Rule]" = {
     "taskkill": by_name,
     "taskkill.exe": by_name,
     "prlimit": prlimit,
+    "choom": choom,
     "strace": strace,
     "fuser": fuser,
     "kill-port": by_port,

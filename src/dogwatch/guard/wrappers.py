@@ -364,7 +364,7 @@ RULES: "dict[str, Rule]" = {
     **dict.fromkeys(("ld-linux-x86-64.so.2", "ld-linux.so.2", "ld-linux-aarch64.so.1", "ld.so"), loader),
     "nix-shell": nix_shell,
     **dict.fromkeys(("bwrap", "capsh", "proot", "runcon", "sandbox-exec", "systemd-nspawn", "trickle"), anywhere),
-    **dict.fromkeys(("singularity", "apptainer", "dbus-launch", "pkexec", "cgexec", "faketime", "ansible"), anywhere),
+    **dict.fromkeys(("singularity", "apptainer", "dbus-launch", "pkexec", "faketime", "ansible"), anywhere),
     **dict.fromkeys(("pssh", "parallel-ssh", "pdsh", "clush", "salt", "salt-call", "flyctl", "fly", "dsh"), anywhere),
     **dict.fromkeys(("command", "builtin", "exec"), past_functions),
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, overload
 
 from dogwatch.errors import NotFoundError
-from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.api import Document, Reader, Tx
 from dogwatch.model.codec import decode, encode
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import (
@@ -31,6 +31,7 @@ class Record(Protocol):
 
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 @overload
@@ -40,12 +41,12 @@ def load(reader: Reader, kind: type[Plan], key: str) -> Plan | None: ...
 def load(reader: Reader, kind: type, key: str) -> object:
     """The record of `kind` under `key`, or None."""
     document = reader.get(key)
-    return decode(kind, document.body) if document else None
+    return _decoded(reader, kind, [document])[0] if document else None
 
 
 def load_all(reader: Reader, kind: type[R], prefix: str) -> list[R]:
     """All records of `kind` whose key begins with `prefix`, ordered by key."""
-    return [decode(kind, document.body) for document in reader.scan(prefix)]
+    return _decoded(reader, kind, reader.scan(prefix))
 
 
 def save(tx: Tx, record: R) -> R:
@@ -59,7 +60,7 @@ def change(tx: Tx, kind: type[R], key: str, fn: Callable[[R], R]) -> R:
     document = tx.get(key)
     if document is None:
         raise NotFoundError(f"there is no {key} in the ledger", hint="dogwatch status lists what there is")
-    record = fn(decode(kind, document.body))
+    record = fn(_decoded(tx, kind, [document])[0])
     tx.put(record.key, encode(record), document.revision)
     return record
 
@@ -86,3 +87,9 @@ def load_run(reader: Reader, run: str) -> RunView:
         instructions={r.role: r for r in instructions},
         readings={r.agent: r for r in readings},
     )
+
+
+def _decoded(reader: Reader, kind: type[T], documents: Sequence[Document]) -> list[T]:
+    """The records in the documents. A reader may remember those that it has made before, as the simulator's does."""
+    remembered: Callable[[type[T], Sequence[Document]], list[T]] | None = getattr(reader, "decoded", None)
+    return remembered(kind, documents) if remembered else [decode(kind, document.body) for document in documents]

@@ -13,15 +13,28 @@ T = TypeVar("T")
 Reader = Callable[[Any], Any]
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def encode(value: Any) -> Any:
     """`value` as plain JSON values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    names = _names(kind)
+    if names:
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     return value
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass; none for anything else."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def decode(kind: type[T], data: Any) -> T:

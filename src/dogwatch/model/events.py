@@ -4,7 +4,14 @@ from __future__ import annotations
 
 EVENTS: dict[str, str] = {
     "run_created": "A run was made from a pipeline file.",
-    "run_started": "All agents are there; the first phase begins.",
+    "run_admitted": "The run was let in from the queue, after `waited_s`; `peak_bytes` is what it is expected to take.",
+    "launch_held": "Something may not start yet; `limit` is what is in the way, `reason` says it in words.",
+    "zone_changed": "The memory's zone changed; `sensor` and `why` say by what.",
+    "memory_low": "Memory is YELLOW: nothing new is started.",
+    "memory_critical": "Memory is RED: nothing is started, and idle workers are sent to rest, one at a time.",
+    "agent_reclaimed": "An idle agent was sent to rest to make room; its next incarnation starts when it is needed.",
+    "reclaim_refused": "The captain did not send the agent to rest after all; `why` says what it saw.",
+    "run_started": "The agents that the first phase needs are there; it begins.",
     "phase_opened": "A phase began: its tasks and checkpoints are on the ledger.",
     "phase_ended": "A phase ended: its tasks are accepted, its checkpoints approved, its gates passed.",
     "phase_reopened": "A review asked to revise work of an earlier phase: the run goes on from there, with its gates.",
@@ -13,7 +20,8 @@ EVENTS: dict[str, str] = {
     "run_cleared": "Nothing of the run is left on the machine.",
     "run_not_cleared": "What is left of the run could not be ended; `reason` says why. `dogwatch down` tries again.",
     "agent_spawn_intended": "An incarnation of an agent is about to be started.",
-    "agent_spawned": "The incarnation runs; `adopted` where it had been started before the captain was killed.",
+    "agent_spawned": "The incarnation runs; `adopted` where it had been started before the captain was killed."
+    " `limit_bytes` is the kernel's limit for its memory, 0 for none.",
     "agent_spawn_failed": "The incarnation could not be started.",
     "guard_proven": "The agent's guard was seen to fire: a canary was refused.",
     "agent_restarted": "The agent gets a new incarnation; `reason` and `evidence` say why.",
@@ -23,7 +31,8 @@ EVENTS: dict[str, str] = {
     "agent_replaced": "The agent was given up for good; `successor` takes its place, its mail and its work.",
     "agent_unresponsive": "The agent has been stalled for too long.",
     "agent_recovered": "A stalled agent gave a sign of life again.",
-    "agent_error": "The agent's client told of an error; `type` and `tool` say which, `count` how often in a row.",
+    "agent_error": "The agent's client told of an error; `type` and `tool` say which, `count` how often in a row."
+    " `out_of_memory` is told by the kernel: it has ended a process of the agent.",
     "screen_unknown": "No pattern knows the agent's screen; `lines` are its last ones. Nothing is done for it.",
     "guard_denied": "The guard did not let the agent run a command; `rule` and `reason` say why, `count` how often.",
     "usage_recorded": "What an incarnation, or without an agent the whole run, has used: model calls and their tokens.",

@@ -55,12 +55,16 @@ class Role:
     """The file that its holders must have read, as an absolute path."""
     capabilities: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
+    credential: str = ""
+    """The account that its client works on, by the operator's own name for it; empty: one for each harness."""
     sandbox: str = ""
     """Whether it lives in a namespace of its own: auto, strict or off; empty for what its harness has by default."""
     environment: Mapping[str, str] = field(default_factory=dict)
     inherit: tuple[str, ...] = ()
     """More variables that it gets of the operator's environment: names, or `PREFIX_*`."""
     limits: Mapping[str, float] = field(default_factory=dict)
+    memory_max_gb: float = 0.0
+    """The kernel's limit for each holder's memory, at most the host's; 0 for the host's."""
     count: int = 1
 
     def agents(self) -> tuple[str, ...]:

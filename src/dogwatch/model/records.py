@@ -46,6 +46,8 @@ class RunRecord:
     sha256: str = ""
     cleared: bool = False
     stage: Stage | None = None
+    admitted: Moment | None = None
+    """When it was let in from the queue; until then it has no captain and no agents."""
 
     @property
     def key(self) -> str:
@@ -102,6 +104,10 @@ class AgentRecord:
     """The incarnation that began the conversation which the current one goes on with."""
     replaces: str = ""
     successor: str = ""
+    held: str = ""
+    """Why the gate does not let the incarnation start yet."""
+    resting: str = ""
+    """Why it is not started until there is work for it: it was reclaimed."""
 
     @property
     def place(self) -> str:
@@ -346,6 +352,8 @@ class AgentWatch:
     context: float | None = None
     heard: float = 0.0
     """When its client's newest hook ran, on the monotonic clock; 0 for none."""
+    subagents: int = 0
+    """How many sub-agents run or are about to start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,8 @@ class Turn:
     empty where the client did. `failure` is the provider's error that ended the last turn, `dialog` the question that
     waits for a person's answer; `compacting` is since when the context is being made shorter (0: it is not),
     `compacted` when that was last done; `wrote` are the latest files that its tools were to write, and `transcript` is
-    the client's own file of its conversation. `begun` is when a sub-agent was last started, by type.
+    the client's own file of its conversation. `begun` is when a sub-agent was last started, by type; `announced` are
+    those that are about to start, by the tool call that is to start them.
     """
 
     state: Literal["none", "idle", "working"] = "none"
@@ -57,6 +58,7 @@ class Turn:
     tools: Mapping[str, ToolCall] = field(default_factory=dict)
     subagents: Mapping[str, Subagent] = field(default_factory=dict)
     begun: Mapping[str, float] = field(default_factory=dict)
+    announced: Mapping[str, Subagent] = field(default_factory=dict)
     calls: tuple[tuple[str, str, str], ...] = ()
     laps: tuple[tuple[int, float], ...] = ()
     call: str = ""
@@ -120,7 +122,8 @@ class Sight:
     monotonic clock: cpu time, a screen that changes, a process that comes or goes; 0 for none so far. A screen is
     `strange` where something stands on it and no pattern knows it, whatever the client says elsewhere. `elsewhere` are
     files with the name of a missing output that were written since the dispatch in other places. `context` is the used
-    share of what the client can keep in mind, None where it does not tell.
+    share of what the client can keep in mind, None where it does not tell. `oom_kills` counts the processes of this
+    incarnation that the kernel has ended for memory, `oom_limit_bytes` is the agent's own limit where that was reached.
     """
 
     process: Literal["alive", "dead", "unknown"] = "unknown"
@@ -141,6 +144,10 @@ class Sight:
     outputs_fresh: bool = False
     elsewhere: tuple[str, ...] = ()
     context: float | None = None
+    oom_kills: int = 0
+    oom_limit_bytes: int = 0
+    attached: bool = False
+    """Whether a person looks at its terminal."""
 
     @property
     def outputs_changed(self) -> float:

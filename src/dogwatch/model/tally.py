@@ -17,6 +17,7 @@ ErrorType = Literal[
     "tool_failed",
     "tool_interrupted",
     "permission_denied",
+    "out_of_memory",
 ]
 ERROR_TYPES: tuple[str, ...] = get_args(ErrorType)
 INFO, WARNING, CRITICAL = "info", "warning", "critical"

@@ -65,7 +65,7 @@ class RunView:
 
     def latest(self, now: Moment) -> Moment:
         """When the run or one of its tasks last took a step."""
-        moments = [self.run.created, self.run.started]
+        moments = [self.run.created, self.run.admitted, self.run.started]
         for task in self.tasks.values():
             moments += [task.dispatched, task.delivered, task.finished]
         return min((moment for moment in moments if moment is not None), key=now.since)

@@ -13,6 +13,7 @@ from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import STATE_FILE, Sight, Wait
 from dogwatch.model.view import Duty
+from dogwatch.policy.agent_memory import memory_words
 from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Kind, has_client
 from dogwatch.policy.idle_prompt import idle
 from dogwatch.policy.open_turn import LAP_WEIGHT, working
@@ -101,7 +102,7 @@ def _dead(case: Case) -> Diagnosis:
     return Diagnosis(
         kind=kind,
         confidence=CERTAIN,
-        evidence=(process, *seen),
+        evidence=(process, *memory_words(sight.oom_kills, sight.oom_limit_bytes), *seen),
         action="RESTART",
         advice="start it again",
         stall=stall,

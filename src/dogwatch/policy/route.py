@@ -13,10 +13,8 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord, Verdict
 from dogwatch.model.view import RunView
+from dogwatch.policy.needs import SETTLED, is_needed
 from dogwatch.policy.thresholds import OVERDUE_FACTOR
-
-SETTLED = frozenset({"approved", "failed", "skipped"})
-"""A checkpoint in one of these does not hold up its phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class DismissAgent:
 
 @dataclass(frozen=True, slots=True)
 class BeginWork:
-    """All agents are there: SPAWN becomes RUNNING."""
+    """All agents that the first phase needs are there, and no other is on its way: SPAWN becomes RUNNING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +152,9 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
         return (EndRun("FAILED", f"task {failed[0].task} failed: {failed[0].note}"),)
     staffing = _staff(view, now)
     if view.run.state == "SPAWN":
-        ready = not staffing and all(agent.confirmed or agent.state == "ERROR" for agent in view.agents.values())
-        return (BeginWork(),) if ready else staffing
+        missing = [agent for agent in view.agents.values() if not agent.confirmed and agent.state != "ERROR"]
+        ready = all(agent.held and not is_needed(view, agent.agent) for agent in missing)
+        return (BeginWork(),) if ready and not _lost(view) else staffing
     if view.run.state == "RUNNING":
         return staffing + _work(view)
     return (VerifyDeliverable(", ".join(f"task {task.task} failed: {task.note}" for task in failed)),)
@@ -163,7 +162,7 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
 
 def overdue(run: RunRecord, now: Moment) -> str:
     """That the run's deadline has passed, in words; empty where it has not."""
-    late = now.since(run.started or run.created) > run.deadline_s
+    late = now.since(run.started or run.admitted or run.created) > run.deadline_s
     return f"deadline: not finished within {run.deadline_s:g} s" if late else ""
 
 
@@ -171,18 +170,25 @@ def quiet(run: RunRecord, tasks: Iterable[TaskRecord], progress: Moment, limits:
     """How long nothing has moved beyond what is allowed; negative while it is. A task that is expected to take long
     may take long."""
     expected = [OVERDUE_FACTOR * task.expect_s for task in tasks if task.state == "claimed"]
-    since = min((progress, run.started or run.created), key=now.since)
+    since = min((progress, run.started or run.admitted or run.created), key=now.since)
     return now.since(since) - max([limits.run_quiet_s, *expected])
 
 
 def _staff(view: RunView, now: Moment) -> tuple[Decision, ...]:
-    lost = [DismissAgent(a.agent) for a in view.agents.values() if a.state == "ERROR" and a.process is not None]
-    missing = [SpawnAgent(a.agent, a.incarnation) for a in view.agents.values() if _needs_spawn(a, now)]
-    return (*lost, *missing)
+    missing = [a for a in view.agents.values() if _needs_spawn(view, a, now)]
+    if len(missing) > 1:
+        missing.sort(key=lambda agent: not is_needed(view, agent.agent))
+    return (*_lost(view), *(SpawnAgent(agent.agent, agent.incarnation) for agent in missing))
 
 
-def _needs_spawn(agent: AgentRecord, now: Moment) -> bool:
+def _lost(view: RunView) -> tuple[Decision, ...]:
+    return tuple(DismissAgent(a.agent) for a in view.agents.values() if a.state == "ERROR" and a.process is not None)
+
+
+def _needs_spawn(view: RunView, agent: AgentRecord, now: Moment) -> bool:
     if agent.state == "ERROR" or agent.process is not None:
+        return False
+    if agent.resting and agent.intended is None and not is_needed(view, agent.agent):
         return False
     return agent.not_before is None or not now.is_before(agent.not_before)
 

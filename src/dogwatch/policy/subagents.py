@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, OverdueSubagent
-from dogwatch.model.sight import Subagent, Turn
+from dogwatch.model.sight import Sight, Subagent, Turn
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import Action, Case, Diagnosis, Late, file_mono
 from dogwatch.policy.time_limits import subagent_s
+from dogwatch.policy.turns import ANNOUNCED_S
+
+
+def count(sight: Sight, now: Moment) -> int:
+    """How many sub-agents take memory, or will in a moment: those that run, and those whose start was announced."""
+    if sight.process == "dead":
+        return 0
+    coming = (one for one in sight.turn.announced.values() if now.mono - one.since <= ANNOUNCED_S)
+    return len(sight.turn.subagents) + sum(1 for _ in coming)
 
 
 def own_subagents(duty: Duty | None, turn: Turn, overdue: Mapping[str, OverdueSubagent]) -> list[Subagent]:

@@ -22,11 +22,16 @@ PERIOD_MAX = 4
 PATCH = "apply_patch"
 WRITERS = frozenset({"write", "edit", "multiedit", "write_file", "replace", PATCH})
 """Tools that write files, by the names that clients have for them."""
+STARTERS = frozenset({"Agent", "Task", "spawn_agent"})
+"""Tools that start a sub-agent, of which their clients tell before they do (Claude Code, OpenCode, Codex)."""
+ANNOUNCED_S = 120.0
+"""So long a sub-agent that was announced is taken for one that is about to start."""
 NAME_MAX = 64
 _PATCHING = re.compile(r"\s*(?:cd \S+ && )?apply_?patch\s")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update) File: *(.+?) *$", re.MULTILINE)
 _HELD = re.compile(rb'(?<!\\)"stop_hook_active"\s*:\s*true')
 _AGENT_ID = re.compile(rb'(?<!\\)"agent_id"\s*:\s*"([^"\\]+)"')
+_STARTS = re.compile(rb'(?<!\\)"tool_name"\s*:\s*"(?:%s)"' % "|".join(sorted(STARTERS)).encode())
 _WORDS = re.compile(rb'(?<!\\)"(?:tool_input|tool_response|last_assistant_message|prompt)"\s*:')
 
 
@@ -38,6 +43,9 @@ def fold(turn: Turn, line: SpoolLine) -> Turn:
     running = follow(turn.subagents, line)
     if running is not turn.subagents:
         turn = replace(turn, subagents=running)
+    announced = _announced(turn.announced, line)
+    if announced is not turn.announced:
+        turn = replace(turn, announced=announced)
     if line.event == "SubagentStart":
         turn = replace(turn, begun={**turn.begun, named(line)[1]: line.mono})
     if _subagent_id(line):
@@ -71,6 +79,31 @@ def follow(running: Mapping[str, Subagent], line: SpoolLine) -> Mapping[str, Sub
     return running
 
 
+def _announced(coming: Mapping[str, Subagent], line: SpoolLine) -> Mapping[str, Subagent]:
+    """The sub-agents that are about to start after one more hook event, by tool call.
+
+    A call that has succeeded does not say that its sub-agent has started: some clients tell of the start later.
+    """
+    if line.event == "PreToolUse" and _STARTS.search(_WORDS.split(line.raw, maxsplit=1)[0]):
+        payload = line.payload()
+        given = payload.get("tool_input")
+        kind = _short(given.get("subagent_type") or given.get("agent_type")) if isinstance(given, dict) else ""
+        # Behind a long prompt the call's id was cut off; then it is known by its time.
+        call = _short(payload.get("tool_use_id")) or f"{line.mono:.6f}"
+        fresh = {one.id: one for one in coming.values() if line.mono - one.since <= ANNOUNCED_S}
+        return {**fresh, call: Subagent(kind, line.mono, call)}
+    if not coming:
+        return coming
+    if line.event == "SubagentStart":
+        kind = named(line)[1]
+        come = next((call for call, one in coming.items() if one.type == kind), next(iter(coming)))
+    elif line.event in ("PostToolUseFailure", "Denied", "PermissionDenied"):
+        come = _short(line.payload().get("tool_use_id"))
+    else:
+        return coming
+    return {call: one for call, one in coming.items() if call != come}
+
+
 def _listed(running: Mapping[str, Subagent], line: SpoolLine) -> Mapping[str, Subagent]:
     """What a client that ends its turn says itself of what still runs: whoever it does not name has ended."""
     tasks = line.payload().get("background_tasks")
@@ -92,7 +125,7 @@ def _prompted(turn: Turn, line: SpoolLine) -> Turn:
     receipts = {**turn.receipts, **seen} if seen else turn.receipts
     # A client that goes on with a conversation may find its file only after it has told of its start.
     transcript = _text(line.payload().get("transcript_path")) or turn.transcript
-    cleared = replace(_open(turn, line), calls=(), laps=(), call="", repeats=0, failure="")
+    cleared = replace(_open(turn, line), calls=(), laps=(), call="", repeats=0, failure="", announced={})
     # Of a stop that was held, some clients tell as if somebody had prompted them.
     held = bool(line.payload().get("continues"))
     stops = turn.stops if held else 0
@@ -205,7 +238,7 @@ def failed(turn: Turn, mono: float, failure: str) -> Turn:
     if turn.state != "working" or turn.own >= mono:
         return turn
     ended = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0, newest=max(turn.newest, mono))
-    return replace(ended, state="idle", since=mono, failure=failure)
+    return replace(ended, state="idle", since=mono, failure=failure, announced={})
 
 
 def _failed(turn: Turn, line: SpoolLine) -> Turn:
@@ -226,7 +259,7 @@ def _open(turn: Turn, line: SpoolLine) -> Turn:
 
 def _close(turn: Turn, line: SpoolLine) -> Turn:
     since = turn.since if turn.state == "idle" else line.mono
-    cleared = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0, held=False)
+    cleared = replace(turn, tools={}, dialog="", dialog_since=0.0, compacting=0.0, held=False, announced={})
     return replace(cleared, state="idle", since=since, pid=line.pid)
 
 

@@ -49,10 +49,12 @@ def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
         instructions=script_path(folder, role.instructions) if role.instructions else "",
         capabilities=tuple(role.capabilities),
         permissions=tuple(role.permissions),
+        credential=role.credential or "",
         sandbox=role.sandbox or "",
         environment=dict(role.environment),
         inherit=tuple(role.inherit),
         limits=dict(role.limits),
+        memory_max_gb=role.memory_max_gb or 0.0,
         count=role.count,
     )
 

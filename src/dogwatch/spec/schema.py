@@ -128,6 +128,12 @@ class Role(Part):
         description="Tool permissions in the agent CLI's own notation, such as `Bash(git *)`. For real agent CLIs;"
         " scripted agents and plain commands do not read it.",
     )
+    credential: Name | None = Field(
+        None,
+        description="The account that its client works on, by a name of yours. Roles with the same one are held together"
+        " when its provider refuses work, and share the cap that `host.yaml` may set for it. One for each harness if not"
+        " given.",
+    )
     sandbox: Literal["auto", "strict", "off"] | None = Field(
         None,
         description="A namespace of its own, in which foreign processes and tmux servers do not exist: `auto` wherever"
@@ -145,6 +151,12 @@ class Role(Part):
     )
     limits: OwnLimits = Field(
         {}, description="Thresholds of the file's `limits` that are others for its holders, such as `nudge_s: 120`."
+    )
+    memory_max_gb: Annotated[float, Field(gt=0, le=4096)] | None = Field(
+        None,
+        description="How much memory each holder may take, with everything that it starts, before the kernel ends what"
+        " has taken it. Never more than `agent_memory` in the host's `host.yaml`, which counts if nothing is given."
+        " Where control groups allow no limit, `dogwatch doctor` says so.",
     )
     count: int = Field(
         1,

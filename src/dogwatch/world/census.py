@@ -63,6 +63,10 @@ class Entry(NamedTuple):
     rss_pages: int
     start_ticks: int
 
+    @property
+    def rss_bytes(self) -> int:
+        return self.rss_pages * _PAGE_BYTES
+
 
 class Census:
     """The processes as they were at one look, `age_ticks` after the boot."""
@@ -79,8 +83,9 @@ class Census:
         for entry in entries.values():
             self._children.setdefault(entry.parent, []).append(entry)
 
-    def tree(self, root: ProcessId) -> Tree | None:
-        """The tree below this very process; None where it is not alive. ProbeFailedError where it may not be read."""
+    def entries(self, root: ProcessId) -> list[Entry] | None:
+        """This very process and all below it, zombies too, parents before their children; None where it is not alive.
+        ProbeFailedError where it may not be read."""
         if root.boot != self.boot:
             return None
         if root.pid in self._unreadable:
@@ -88,13 +93,21 @@ class Census:
         first = self._entries.get(root.pid)
         if first is None or first.start_ticks != root.start_ticks or first.state in "ZX":
             return None
-        below = self._below(first)
+        return self._with_all_below(first)
+
+    def tree(self, root: ProcessId) -> Tree | None:
+        """The tree below this very process; None where it is not alive. ProbeFailedError where it may not be read."""
+        found = self.entries(root)
+        if found is None:
+            return None
+        first, *below = found
+        below.sort(key=lambda entry: (entry.start_ticks, entry.pid))
         return Tree(
             root=self._member(first),
             children=tuple(self._member(entry) for entry in below if entry.state not in "ZX"),
             # A zombie's time belongs to the tree until its parent takes it over.
-            cpu_s=(first.cpu_ticks + sum(entry.cpu_ticks for entry in below)) / _TICKS_A_SECOND,
-            rss_bytes=(first.rss_pages + sum(entry.rss_pages for entry in below)) * _PAGE_BYTES,
+            cpu_s=sum(entry.cpu_ticks for entry in found) / _TICKS_A_SECOND,
+            rss_bytes=sum(entry.rss_pages for entry in found) * _PAGE_BYTES,
         )
 
     def cmdline(self, pid: int) -> str:
@@ -104,11 +117,11 @@ class Census:
                 raw = file.read(4 * COMMAND_LINE_MAX)
         except OSError:
             return ""
-        line = _printable(raw.rstrip(b"\0").replace(b"\0", b" "))
+        line = printable(raw.rstrip(b"\0").replace(b"\0", b" "))
         return line if len(line) <= COMMAND_LINE_MAX else line[: COMMAND_LINE_MAX - 1] + "…"
 
-    def _below(self, root: Entry) -> list[Entry]:
-        """All descendants, oldest first. What was read at different instants may contradict itself: nobody is met
+    def _with_all_below(self, root: Entry) -> list[Entry]:
+        """The root and all its descendants. What was read at different instants may contradict itself: nobody is met
         twice, and nobody is a child of somebody younger (whose pid was the parent's before)."""
         met = {root.pid}
         found = [root]
@@ -117,14 +130,14 @@ class Census:
                 if entry.pid not in met and entry.start_ticks >= parent.start_ticks:
                     met.add(entry.pid)
                     found.append(entry)
-        return sorted(found[1:], key=lambda entry: (entry.start_ticks, entry.pid))
+        return found
 
     def _member(self, entry: Entry) -> Member:
         return Member(
             process=ProcessId(self.boot, entry.pid, entry.start_ticks),
-            name=_printable(entry.name),
+            name=printable(entry.name),
             cpu_s=entry.cpu_ticks / _TICKS_A_SECOND,
-            rss_bytes=entry.rss_pages * _PAGE_BYTES,
+            rss_bytes=entry.rss_bytes,
             age_s=max(0, self._age_ticks - entry.start_ticks) / _TICKS_A_SECOND,
             state=entry.state,
         )
@@ -169,7 +182,7 @@ def parse(stat: bytes) -> Entry:
     """One process from the text of its `stat`; ValueError where it is none. The name may hold anything, even `)`."""
     opening, closing = stat.index(b"("), stat.rindex(b")")
     fields = stat[closing + 2 :].split(b" ", 22)
-    if len(fields) < 22 or len(fields[0]) != 1:
+    if len(fields) < 23 or len(fields[0]) != 1:  # one more than is used: the last one of a torn line may be cut
         raise ValueError(f"not the state of a process: {stat!r}")
     return Entry(
         pid=int(stat[:opening]),
@@ -190,7 +203,7 @@ def _read(path: str) -> bytes:
         os.close(fd)
 
 
-def _printable(raw: bytes) -> str:
+def printable(raw: bytes) -> str:
     """Whatever a process calls itself, it may not play tricks on the terminal of the one who reads it."""
     text = raw.decode(errors="replace")
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -42,6 +42,11 @@ class Home:
         return f"{self.path}/ledger.bells"
 
     @property
+    def host(self) -> str:
+        """The operator's settings of this host."""
+        return f"{self.path}/host.yaml"
+
+    @property
     def bin(self) -> str:
         return f"{self.path}/bin"
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 _NO_LIMIT_BYTES = 1 << 62  # version 1 writes a number above this where there is no limit
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The sensors at one look. The pressures are the shares of the last ten seconds in which some, or all, waited.
+    """The sensors at one look. The pressures are the shares of the last ten seconds in which some, or all, waited: on
+    the machine or within the limit, wherever it is more.
 
     The limit is that of the control group around this process which has the least left; what it uses is counted
-    without the file cache that the kernel would drop first.
+    without the file cache that the kernel would drop first. Swap is what such groups let this process have of it.
     """
 
     total_bytes: int | None = None
@@ -45,18 +46,27 @@ def memory(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Memory:
     sizes = parse_sizes(_read(f"{proc}/meminfo"))
     pressures = parse_pressures(_read(f"{proc}/pressure/memory"))
     total = sizes.get("MemTotal")
-    limits = _limits(_read(f"{proc}/self/cgroup"), groups, total or _NO_LIMIT_BYTES)
-    limit, used = min(limits, key=lambda found: found[0] - (found[1] or 0), default=(None, None))
+    around = list(_groups(_read(f"{proc}/self/cgroup"), groups))
+    limits = [group for group in around if group.limit_bytes < (total or _NO_LIMIT_BYTES)]
+    tightest = min(limits, key=lambda group: group.limit_bytes - (group.used_bytes or 0), default=None)
+    if tightest is not None:
+        inside = parse_pressures(_read(f"{tightest.folder}/memory.pressure"))
+        pressures = {kind: max(percent, inside.get(kind, 0.0)) for kind, percent in {**inside, **pressures}.items()}
+    swaps = [(group.swap_limit_bytes, group.swap_used_bytes) for group in around]
     return Memory(
         total_bytes=total,
         available_bytes=sizes.get("MemAvailable"),
-        swap_total_bytes=sizes.get("SwapTotal"),
-        swap_free_bytes=sizes.get("SwapFree"),
+        swap_total_bytes=_least(sizes.get("SwapTotal"), [limit for limit, _ in swaps]),
+        swap_free_bytes=_least(sizes.get("SwapFree"), [max(0, limit - used) for limit, used in swaps]),
         pressure_some_percent=pressures.get("some"),
         pressure_full_percent=pressures.get("full"),
-        limit_bytes=limit,
-        limit_used_bytes=used,
+        limit_bytes=tightest.limit_bytes if tightest is not None else None,
+        limit_used_bytes=tightest.used_bytes if tightest is not None else None,
     )
+
+
+def _least(machine: int | None, groups: list[int]) -> int | None:
+    return None if machine is None else min([machine, *groups])
 
 
 def parse_sizes(text: str) -> dict[str, int]:
@@ -97,33 +107,79 @@ def parse_group(text: str) -> tuple[str, int]:
     return unified
 
 
-def _limits(text: str, groups: str, size_bytes: int) -> Iterator[tuple[int, int | None]]:
-    """Limit and use of this process's group and of each around it that has a limit below the size of the machine."""
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A control group around this process; a limit that it does not have is larger than any machine."""
+
+    folder: str
+    limit_bytes: int
+    used_bytes: int | None
+    swap_limit_bytes: int = _NO_LIMIT_BYTES
+    swap_used_bytes: int = 0
+
+
+def _groups(text: str, groups: str) -> Iterator[_Group]:
+    """This process's group and each around it."""
     path, version = parse_group(text)
     if not path.startswith("/"):
         return
-    mount, limit_file, used_file, cache = (
-        (groups, "memory.max", "memory.current", "inactive_file")
-        if version == 2
-        else (f"{groups}/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    )
+    mount, read = (groups, _version_2) if version == 2 else (f"{groups}/memory", _version_1)
     # Inside a container the path may be the one outside, which is not there: its own limit is that of the top then.
     parts = [part for part in path.split("/") if part not in ("", "..")]
     for depth in range(len(parts), -1, -1):
-        folder = "/".join([mount, *parts[:depth]])
-        limit = _read(f"{folder}/{limit_file}").strip()
-        if _is_number(limit) and int(limit) < size_bytes:
-            used = _read(f"{folder}/{used_file}").strip()
-            dropped = _cache_bytes(_read(f"{folder}/memory.stat"), cache)
-            yield int(limit), max(0, int(used) - dropped) if _is_number(used) else None
+        yield read("/".join([mount, *parts[:depth]]))
 
 
-def _cache_bytes(text: str, name: str) -> int:
-    for line in text.splitlines():
-        key, _, number = line.partition(" ")
-        if key == name and _is_number(number):
-            return int(number)
-    return 0
+def _version_2(folder: str) -> _Group:
+    # Above `memory.high` the kernel lets nobody go on at full speed: there is no more to use than that.
+    limit = min(_limit(f"{folder}/memory.max"), _limit(f"{folder}/memory.high"))
+    return _Group(
+        folder=folder,
+        limit_bytes=limit,
+        used_bytes=_used(folder, "memory.current", "inactive_file") if limit < _NO_LIMIT_BYTES else None,
+        swap_limit_bytes=_limit(f"{folder}/memory.swap.max"),
+        swap_used_bytes=_number(f"{folder}/memory.swap.current") or 0,
+    )
+
+
+def _version_1(folder: str) -> _Group:
+    # A limit above, of a group that cannot be seen from inside a container, is told with the statistics.
+    told = parse_statistics(_read(f"{folder}/memory.stat")).get("hierarchical_memory_limit", _NO_LIMIT_BYTES)
+    own = _limit(f"{folder}/memory.limit_in_bytes")
+    limit, with_swap = min(own, told), _limit(f"{folder}/memory.memsw.limit_in_bytes")
+    group = _Group(folder, limit, None)
+    if limit >= _NO_LIMIT_BYTES:
+        return group
+    group = replace(group, used_bytes=_used(folder, "memory.usage_in_bytes", "total_inactive_file"))
+    if with_swap >= _NO_LIMIT_BYTES:
+        return group
+    both, memory_alone = _number(f"{folder}/memory.memsw.usage_in_bytes"), _number(f"{folder}/memory.usage_in_bytes")
+    return replace(
+        group, swap_limit_bytes=max(0, with_swap - own), swap_used_bytes=max(0, (both or 0) - (memory_alone or 0))
+    )
+
+
+def parse_statistics(text: str) -> Mapping[str, int]:
+    """The lines of a control group's memory.stat."""
+    pairs = (line.partition(" ") for line in text.splitlines())
+    return {name: int(number) for name, _, number in pairs if _is_number(number)}
+
+
+def _used(folder: str, file: str, cache: str) -> int | None:
+    used = _number(f"{folder}/{file}")
+    dropped = parse_statistics(_read(f"{folder}/memory.stat")).get(cache, 0)
+    return None if used is None else max(0, used - dropped)
+
+
+def _limit(path: str) -> int:
+    """A limit from its file; where it says `max`, or there is none, one that is larger than any machine."""
+    limit = _number(path)
+    return _NO_LIMIT_BYTES if limit is None else min(limit, _NO_LIMIT_BYTES)
+
+
+def _number(path: str) -> int | None:
+    text = _read(path).strip()
+    return int(text) if _is_number(text) else None
 
 
 def _is_number(text: str) -> bool:

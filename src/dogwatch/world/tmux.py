@@ -22,14 +22,15 @@ SESSION_MARK = "INCARNATION_OF_SESSION"
 that a person opens in the session is taken for one."""
 TIMEOUT_S = 5.0
 _SECRET = (LEDGER_VARIABLE, NOTIFY_VARIABLE, TARGETS_VARIABLE)
-_FIELDS = ("pid", "session_name", "pane_id", "pane_pid", "pane_dead", "pane_height", "pane_title")
+_FIELDS = ("pid", "session_name", "pane_id", "pane_pid", "pane_dead", "pane_height", "session_attached", "pane_title")
 
 Screens = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane. `dead` means that its process has ended and the pane was kept; `server` is the server's own pid."""
+    """One pane. `dead` means that its process has ended and the pane was kept; `server` is the server's own pid.
+    `attached` is how many terminals show its session."""
 
     server: int
     session: str
@@ -37,6 +38,7 @@ class Pane:
     pid: int
     dead: bool
     title: str
+    attached: int = 0
 
 
 def run(socket: str, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -97,8 +99,8 @@ def sorted_out(lines: Sequence[str], mark: str, wanted: Sequence[str]) -> tuple[
     for line in lines:
         if not line.startswith(mark):
             break
-        _, server, session, pane, pid, dead, height, title = line.split(mark, len(_FIELDS))
-        found.append(Pane(int(server), session, pane, int(pid), dead == "1", title))
+        _, server, session, pane, pid, dead, height, attached, title = line.split(mark, len(_FIELDS))
+        found.append(Pane(int(server), session, pane, int(pid), dead == "1", title, int(attached)))
         heights[pane] = int(height)
     shown = [pane for pane in wanted if pane in heights]
     begin = len(found)

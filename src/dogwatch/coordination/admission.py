@@ -1,0 +1,138 @@
+"""The one gate: whatever is started asks here, in one transaction with its intent, and gets a permit or has to wait.
+
+A permit belongs to a run, an agent, a gate, a check-in or a program. It has no time of its own that could run out under
+a holder that is only slow: it is given back on evidence, by whoever sees first that its process is dead. So it is never
+leaked for longer than the next look, and never granted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.records import load, load_all, save
+from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
+from dogwatch.model.codec import decode
+from dogwatch.model.memory import HostRecord
+from dogwatch.model.moment import Moment
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.policy.admission import ADMIT, Situation, judge
+
+Life = Callable[[ProcessId], str]
+Further = Callable[[Situation], Answer | None]
+"""What else may be in the way where the caps and the zone are not."""
+
+
+def situation(reader: Reader, now: Moment) -> Situation:
+    """What the gate knows now."""
+    return Situation(
+        host=load(reader, HostRecord, "host"),
+        permits=load_all(reader, PermitRecord, "permit/"),
+        waits=load_all(reader, WaitRecord, "waits/"),
+        now=now,
+    )
+
+
+def look(reader: Reader, launch: Launch, life: Life, now: Moment, further: Further = lambda at: None) -> Answer:
+    """What the gate would say, without asking for a place."""
+    at = situation(reader, now)
+    mine = next((permit for permit in at.permits if permit.launch.holder == launch.holder), None)
+    if mine is not None and not is_gone(reader, mine, life):
+        return ADMIT
+    at = replace(at, permits=[permit for permit in at.permits if permit is not mine])
+    answer = judge(launch, at)
+    if answer.verdict == "hold":
+        # Somebody in the way may be dead, and nobody has noticed yet.
+        at = replace(at, permits=[permit for permit in at.permits if not is_gone(reader, permit, life)])
+        answer = judge(launch, at)
+    return (further(at) or answer) if answer.verdict == "admit" else answer
+
+
+def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) -> Answer:
+    """Admit with a permit, hold with a place among those who wait, or refuse. Asking again changes nothing."""
+    answer = look(tx, launch, life, tx.now, further)
+    waiting = load(tx, WaitRecord, f"waits/{launch.holder}")
+    if answer.verdict == "hold":
+        if waiting is None or (waiting.answer, waiting.launch) != (answer, launch):
+            since = waiting.since if waiting is not None else tx.now
+            save(tx, WaitRecord(launch=launch, since=since, answer=answer))
+        if waiting is None or waiting.answer.limit != answer.limit:
+            body = {"holder": launch.holder, "limit": answer.limit, "reason": answer.reason}
+            tx.append("launch_held", body, run=launch.run, agent=launch.agent)
+        return answer
+    if waiting is not None:
+        tx.delete(waiting.key)
+    if answer.verdict == "admit":
+        permit = PermitRecord(launch=launch, granted=tx.now)
+        known = load(tx, PermitRecord, permit.key)
+        if known is None or is_gone(tx, known, life):
+            save(tx, permit)
+    return answer
+
+
+def note_process(tx: Tx, holder: str, process: ProcessId) -> None:
+    """The permit's holder has this process from now on."""
+    permit = load(tx, PermitRecord, f"permit/{holder}")
+    if permit is not None and permit.process != process:
+        save(tx, replace(permit, process=process))
+
+
+def release(tx: Tx, holder: str) -> None:
+    """The place is free: its holder is done."""
+    tx.delete(f"permit/{holder}")
+    tx.delete(f"waits/{holder}")
+
+
+def abandoned(reader: Reader, life: Life) -> tuple[list[PermitRecord], list[WaitRecord]]:
+    """The permits whose holders are gone, and those who wait for nothing any more."""
+    permits = [permit for permit in load_all(reader, PermitRecord, "permit/") if is_gone(reader, permit, life)]
+    waits = [wait for wait in load_all(reader, WaitRecord, "waits/") if _has_left(reader, wait, life)]
+    return permits, waits
+
+
+def is_gone(reader: Reader, permit: PermitRecord, life: Life) -> bool:
+    """Whether there is evidence that the permit's holder is gone. What is just being started is not gone, also where
+    nobody knows its process yet: whoever started it finds it, or its run ends."""
+    launch = permit.launch
+    if launch.run and _is_cleared(reader, launch.run):
+        return True
+    if launch.kind == "run":
+        return False
+    if launch.kind == "process":
+        return permit.process is None or life(permit.process) == "dead"
+    document = reader.get(launch.holder.replace(":", "/", 1))
+    if document is None:
+        return permit.process is None or life(permit.process) == "dead"
+    noted = document.body.get("process")
+    current = decode(ProcessId, noted) if noted is not None else None
+    if current is None and _is_starting(launch, document.body):
+        return False
+    return all(process is None or life(process) == "dead" for process in (permit.process, current))
+
+
+def _is_starting(launch: Launch, body: Mapping[str, Any]) -> bool:
+    if launch.kind == "agent":
+        return body.get("intended") is not None and body["state"] != "ERROR"
+    return bool(body.get("state", "intended") == "intended")
+
+
+def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
+    """Whether nobody waits there any more: the run is over, or the agent is given up or has started."""
+    launch = wait.launch
+    run = load(reader, RunRecord, f"run/{launch.run}") if launch.run else None
+    if launch.run and (run is None or run.over):
+        return True
+    if launch.kind == "run":
+        return reader.get(f"queued/{launch.run}") is None
+    if launch.kind == "agent":
+        agent = load(reader, AgentRecord, f"agent/{launch.run}/{launch.agent}")
+        return agent is None or agent.state == "ERROR" or agent.process is not None or bool(agent.resting)
+    return False
+
+
+def _is_cleared(reader: Reader, run: str) -> bool:
+    record = load(reader, RunRecord, f"run/{run}")
+    return record is None or record.cleared

@@ -1,0 +1,49 @@
+"""A captain at the gate: whatever it starts asks first. Who must wait is looked at again in every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.coordination.admission import ask, look
+from dogwatch.crew.helm import Helm
+from dogwatch.crew.launches import agent_launch
+from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.records import change
+from dogwatch.model.admission import Launch
+from dogwatch.model.records import AgentRecord
+from dogwatch.model.view import RunView
+
+
+def must_wait(helm: Helm, launch: Launch) -> bool:
+    """Whether the gate would let it wait on, as the ledger says already: then there is nothing to write."""
+
+    def fn(reader: Reader) -> bool:
+        waits = reader.get(f"waits/{launch.holder}")
+        if waits is None:
+            return False
+        answer = look(reader, launch, helm.world.eyes.life, helm.now)
+        return answer.verdict == "hold" and answer.limit == waits.body["answer"]["limit"]
+
+    return helm.ledger.read(fn)
+
+
+def admit(helm: Helm, tx: Tx, launch: Launch) -> bool:
+    """In the transaction that records the intent: whether it may be started."""
+    return ask(tx, launch, helm.world.eyes.life).verdict == "admit"
+
+
+def waits_still(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
+    """The same as `must_wait` for an agent."""
+    if not agent.held:
+        return False
+    return must_wait(helm, helm.ledger.read(lambda reader: agent_launch(reader, view, agent)))
+
+
+def admit_agent(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord) -> bool:
+    """Whether the agent may be started; where not, its record says why."""
+    answer = ask(tx, agent_launch(tx, view, agent), helm.world.eyes.life)
+    if answer.verdict == "admit":
+        return True
+    if agent.held != answer.reason:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, held=answer.reason))
+    return False

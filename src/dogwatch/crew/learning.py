@@ -1,0 +1,201 @@
+"""What each role's memory was: the dispatcher keeps the peaks of living incarnations, and writes down those that are
+over.
+
+What is kept here is lost with the dispatcher: the peaks of the last seconds, and for those who live on what they had
+reached before; a successor begins with what it sees. A forecast loses a sample by that, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.ledger.records import load, save
+from dogwatch.model.admission import MemoryProfile
+from dogwatch.model.memory import AgentMemory
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Plan
+from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.policy.forecast import ALL
+from dogwatch.policy.learning import SAMPLES_MAX
+
+KEEP_S = 20.0
+"""So often at most the ledger is written."""
+GONE_S = 15.0
+"""An incarnation that was not seen for so long is gone; a single look may fail."""
+BRIEF_S = 60.0
+"""What was shorter than this and saw no work teaches nothing: a client takes its memory while it works."""
+PHASES_MAX = 50
+"""Of one role. A pipeline whose phases get new names again and again does not fill the ledger."""
+WAITING_MAX = 1000
+"""Peaks that wait for a ledger that cannot be written; the newest count."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    harness: str
+    pipeline: str
+    role: str
+    phase: str
+    peak_bytes: int
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """A life, or a phase of it."""
+
+    began: Moment
+    peak_bytes: int = 0
+    worked: bool = False
+
+    def note(self, rss_bytes: int, worked: bool) -> None:
+        self.peak_bytes = max(self.peak_bytes, rss_bytes)
+        self.worked = self.worked or worked
+
+    def teaches(self, end: Moment) -> bool:
+        return self.peak_bytes > 0 and (self.worked or end.since(self.began) >= BRIEF_S)
+
+
+@dataclass(slots=True)
+class _Life:
+    incarnation: int
+    owner: _Sample
+    """Whose it is; the phase is the present one."""
+    life: _Stretch
+    phase: _Stretch
+    seen: Moment
+
+
+class Peaks:
+    """The peaks of everybody who lives, and of those who were there a moment ago."""
+
+    def __init__(self) -> None:
+        self._lives: dict[tuple[str, str], _Life] = {}
+        self._over: deque[_Sample] = deque(maxlen=WAITING_MAX)
+        self._kept: Moment | None = None
+
+    def see(
+        self,
+        run: RunRecord,
+        plan: Plan,
+        agents: Iterable[AgentRecord],
+        memory: Mapping[str, AgentMemory],
+        now: Moment,
+    ) -> None:
+        """Notes everybody of a run; `memory` is by `run/agent`, as in the readings. A rehearsal teaches nothing: its
+        model is a script, and its clients never have much to remember."""
+        if run.stage is not None:
+            return
+        phase = plan.phases[run.phase].name if run.phase < len(plan.phases) else ""
+        harnesses = {role.name: role.harness for role in plan.roles}
+        for agent in agents:
+            found = memory.get(f"{run.run}/{agent.agent}")
+            if found is None or agent.process is None or agent.role not in harnesses:
+                continue
+            self.note(
+                run.run,
+                agent.agent,
+                agent.incarnation,
+                agent.role,
+                harnesses[agent.role],
+                plan.name,
+                phase,
+                found.rss_bytes,
+                now=now,
+                worked=agent.state == "BUSY",
+            )
+
+    def note(
+        self,
+        run: str,
+        agent: str,
+        incarnation: int,
+        role: str,
+        harness: str,
+        pipeline: str,
+        phase: str,
+        rss_bytes: int,
+        *,
+        now: Moment,
+        worked: bool = False,
+    ) -> None:
+        """What an agent's processes use now. Another phase ends the last one, another incarnation the last life."""
+        if phase == ALL:
+            # Whole lives are kept under that name.
+            phase = ""
+        place = (run, agent)
+        known = self._lives.get(place)
+        if known is not None and known.incarnation != incarnation:
+            self._end(place)
+            known = None
+        if known is None:
+            owner = _Sample(harness, pipeline, role, phase, 0)
+            known = _Life(incarnation, owner, _Stretch(now), _Stretch(now), now)
+            self._lives[place] = known
+        elif known.owner.phase != phase:
+            self._teach(known.owner, known.phase, now)
+            known.owner, known.phase = replace(known.owner, phase=phase), _Stretch(now)
+        known.seen = now
+        known.life.note(rss_bytes, worked)
+        known.phase.note(rss_bytes, worked)
+
+    def keep(self, ledger: Store, lease: Lease, now: Moment) -> int:
+        """To be called after each look: writes down what is over, once in a while and in one transaction. How many
+        peaks that were; those that could not be written are tried again the next time."""
+        if not self.due(now):
+            return 0
+
+        def fn(tx: Tx) -> int:
+            tx.check(lease)
+            return self.learn(tx)
+
+        learnt = ledger.run(fn)
+        self.forget(now)
+        return learnt
+
+    def due(self, now: Moment) -> bool:
+        """Whether there is something to write down, and the last time is long enough ago."""
+        for place in [place for place, life in self._lives.items() if now.since(life.seen) > GONE_S]:
+            self._end(place)
+        return bool(self._over) and (self._kept is None or now.since(self._kept) >= KEEP_S)
+
+    def learn(self, tx: Tx) -> int:
+        """Adds the peaks to the profiles of the roles and of the harnesses. It may be called again for one transaction:
+        `forget` comes after the commit."""
+        changed: dict[str, MemoryProfile] = {}
+        for sample in self._over:
+            own = MemoryProfile(harness=sample.harness, pipeline=sample.pipeline, role=sample.role)
+            kinds = [own, MemoryProfile(harness=sample.harness)] if sample.phase == ALL else [own]
+            for kind in kinds:
+                known = changed.get(kind.key) or load(tx, MemoryProfile, kind.key) or kind
+                changed[kind.key] = _with(known, sample)
+        for profile in changed.values():
+            save(tx, profile)
+        return len(self._over)
+
+    def forget(self, now: Moment) -> None:
+        """What was learnt is on the ledger."""
+        self._over.clear()
+        self._kept = now
+
+    def _end(self, place: tuple[str, str]) -> None:
+        life = self._lives.pop(place)
+        self._teach(life.owner, life.phase, life.seen)
+        self._teach(replace(life.owner, phase=ALL), life.life, life.seen)
+
+    def _teach(self, owner: _Sample, stretch: _Stretch, end: Moment) -> None:
+        if owner.phase and stretch.teaches(end):
+            self._over.append(replace(owner, peak_bytes=stretch.peak_bytes))
+
+
+def _with(profile: MemoryProfile, sample: _Sample) -> MemoryProfile:
+    """The profile with one more peak; the newest count, and the phases that were last heard of."""
+    peaks = dict(profile.peaks)
+    known = peaks.pop(sample.phase, ())
+    peaks[sample.phase] = (*known, sample.peak_bytes)[-SAMPLES_MAX:]
+    phases = [phase for phase in peaks if phase != ALL]
+    for phase in phases[:-PHASES_MAX]:
+        del peaks[phase]
+    return replace(profile, peaks=peaks)

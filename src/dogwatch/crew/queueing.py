@@ -1,0 +1,201 @@
+"""The dispatcher lets runs in, in their order: as many as caps, zone and forecast allow, and not one more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dogwatch.coordination.admission import Further, Life, abandoned, ask, look, release
+from dogwatch.crew.launches import is_heavy, run_holder
+from dogwatch.crew.log import Log
+from dogwatch.crew.queues import orders_queue
+from dogwatch.ledger.api import Lease, Reader, Store, Tx
+from dogwatch.ledger.records import change, load, load_all
+from dogwatch.model.admission import Answer, Launch, MemoryProfile, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.lifecycle import RUN
+from dogwatch.model.memory import HostRecord
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Plan
+from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.policy.admission import Situation, first, forbidden
+from dogwatch.policy.forecast import Profiles, RunForecast, by_key, demand_of, forecast, heaviest, run_forecast
+from dogwatch.policy.zones import processes_max, room_bytes
+
+
+@dataclass(slots=True)
+class Outlook:
+    """What the runs that were let in will still take, by what is learnt: where each agent lives for as long as it is
+    needed, and where all live all along."""
+
+    profiles: Profiles
+    going: list[RunForecast]
+    all_along: list[RunForecast]
+
+    def fits(self, host: HostRecord, new: RunForecast | None = None) -> tuple[bool, str]:
+        """Whether `new` fits beside them, or they all along; and if not, why."""
+        others = self.going if new is not None else self.all_along
+        room_agents = processes_max(host) - host.readings.processes
+        asked = new if new is not None else RunForecast(run="")
+        found = forecast(asked, others, room_bytes(host), host.settings.confidence, room_agents)
+        return found.fits, found.reason
+
+
+def free_permits(ledger: Store, lease: Lease, life: Life) -> int:
+    """Gives back the places of those who are gone; returns how many."""
+    permits, waits = ledger.read(lambda reader: abandoned(reader, life))
+    if not permits and not waits:
+        return 0
+
+    def fn(tx: Tx) -> int:
+        tx.check(lease)
+        freed, left = abandoned(tx, life)
+        for permit in freed:
+            tx.delete(permit.key)
+        for wait in left:
+            tx.delete(wait.key)
+        return len(freed)
+
+    return ledger.run(fn)
+
+
+def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: Moment, log: Log) -> bool:
+    """Lets in whoever may come, the first of the queue first; returns whether afterwards there is room for everybody at
+    once: nobody waits, and those who were let in would fit all along."""
+    queue, outlook = ledger.read(lambda reader: (load_all(reader, QueuedRun, "queued/"), look_out(reader, host)))
+    withdrawn = ledger.read(partial(_withdrawn, queue=queue))
+    for run, cause in withdrawn.items():
+        ledger.run(partial(end_queued, lease=lease, run=run, cause=cause))
+    queue = [one for one in queue if one.run not in withdrawn]
+    while queue:
+        going = ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/run:"))
+        head = first(queue, going)
+        if head is None or not _admit(ledger, lease, life, head, host, outlook, now, log):
+            return False
+        queue.remove(head)
+    return outlook.fits(host)[0]
+
+
+def look_out(reader: Reader, host: HostRecord) -> Outlook:
+    """Everything that was let in, with what its agents use now."""
+    profiles = by_key(load_all(reader, MemoryProfile, "profile/"))
+    outlook = Outlook(profiles, [], [])
+    for permit in load_all(reader, PermitRecord, "permit/run:"):
+        run = permit.launch.run
+        plan, record = load(reader, Plan, f"plan/{run}"), load(reader, RunRecord, f"run/{run}")
+        if plan is None or record is None or record.over:
+            continue
+        used = host.readings.agents
+        living = {
+            agent.place: used[f"{run}/{agent.agent}"].rss_bytes
+            for agent in load_all(reader, AgentRecord, f"agent/{run}/")
+            if f"{run}/{agent.agent}" in used
+        }
+        outlook.going.append(run_forecast(run, plan, profiles, record.phase, living=living))
+        outlook.all_along.append(run_forecast(run, plan, profiles, record.phase, living=living, all_along=True))
+    return outlook
+
+
+def _withdrawn(reader: Reader, queue: Sequence[QueuedRun]) -> dict[str, str]:
+    """The queued runs that the operator has ended, each with the cause."""
+    found = {}
+    for queued in queue:
+        for item in reader.items(orders_queue(queued.run)):
+            if not item.body["agent"]:
+                found[queued.run] = str(item.body.get("cause") or "killed by the operator")
+    return found
+
+
+def _admit(
+    ledger: Store,
+    lease: Lease,
+    life: Life,
+    queued: QueuedRun,
+    host: HostRecord,
+    outlook: Outlook,
+    now: Moment,
+    log: Log,
+) -> bool:
+    """Asks for the run; True where it was let in, or was ended because it never can be."""
+    plan = ledger.read(lambda reader: load(reader, Plan, f"plan/{queued.run}"))
+    assert plan is not None  # noqa: S101 - a run is made together with its plan
+    new = run_forecast(queued.run, plan, outlook.profiles)
+    launch = _launch(queued, plan, outlook.profiles, new)
+    further = _further(plan, host, outlook, new)
+
+    def ask_for(tx: Tx) -> Answer:
+        tx.check(lease)
+        answer = ask(tx, launch, life, further)
+        if answer.verdict == "admit":
+            tx.delete(queued.key)
+            run = change(tx, RunRecord, f"run/{queued.run}", lambda record: replace(record, admitted=tx.now))
+            waited_s = round(tx.now.since(run.created), 3)
+            body = {"waited_s": waited_s, "peak_bytes": int(launch.demand.mean_bytes), "learnt": launch.demand.learnt}
+            tx.append("run_admitted", body, f"admitted:{queued.run}", run=queued.run)
+        elif answer.verdict == "refuse":
+            end_queued(tx, lease, queued.run, f"it may not run here: {answer.reason}")
+        return answer
+
+    def waits_on(reader: Reader) -> bool:
+        waiting = load(reader, WaitRecord, f"waits/{launch.holder}")
+        if waiting is None:
+            return False
+        answer = look(reader, launch, life, now, further)
+        return answer.verdict == "hold" and _gist(answer) == _gist(waiting.answer)
+
+    if ledger.read(waits_on):
+        return False
+    answer = ledger.run(ask_for)
+    log.info("run_asked", run=queued.run, verdict=answer.verdict, reason=answer.reason)
+    if answer.verdict == "admit":
+        outlook.going.append(new)
+        outlook.all_along.append(run_forecast(queued.run, plan, outlook.profiles, all_along=True))
+    return answer.verdict != "hold"
+
+
+def _gist(answer: Answer) -> tuple[str, str]:
+    """What a change of is worth writing down: what is in the way, and until when, but not each megabyte."""
+    return answer.limit, answer.reason.partition("until")[2]
+
+
+def _launch(queued: QueuedRun, plan: Plan, profiles: Profiles, new: RunForecast) -> Launch:
+    """The run as the gate is asked for it."""
+    return Launch(
+        kind="run",
+        holder=run_holder(queued.run),
+        run=queued.run,
+        heavy=any(is_heavy(demand_of(profiles, role.harness, plan.name, role.name)) for role in plan.roles),
+        demand=heaviest(new.phases).demand,
+        group=queued.group,
+        ceiling=queued.ceiling,
+    )
+
+
+def _further(plan: Plan, host: HostRecord, outlook: Outlook, new: RunForecast) -> Further:
+    """What the forecast has to say where no cap and no zone is in the way."""
+
+    def further(at: Situation) -> Answer | None:
+        if reason := forbidden(plan, host.settings):
+            return Answer(verdict="refuse", reason=reason, limit="cap")
+        if not any(permit.launch.kind == "run" for permit in at.permits):
+            # Alone it may run, whatever is predicted: it would wait for ever.
+            return None
+        fits, why = outlook.fits(host, new)
+        return None if fits else Answer(verdict="hold", reason=why, limit="forecast")
+
+    return further
+
+
+def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
+    """The run ends before it has begun: nothing of it is on the machine."""
+    tx.check(lease)
+    tx.delete(f"queued/{run}")
+    tx.delete(f"active/{run}")
+    release(tx, run_holder(run))
+
+    def ended(record: RunRecord) -> RunRecord:
+        return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=True)
+
+    change(tx, RunRecord, f"run/{run}", ended)
+    tx.append("run_ended", {"state": "FAILED", "cause": cause, "sha256": ""}, f"ended:{run}", run=run)
+    tx.append("run_cleared", {"processes": 0}, f"cleared:{run}", run=run)

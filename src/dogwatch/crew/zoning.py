@@ -1,0 +1,173 @@
+"""The dispatcher's look at memory: sensors, zone, and the record of both that every gate reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dogwatch.crew.log import Log
+from dogwatch.crew.notices import push_notice
+from dogwatch.crew.worlds import CrewEyes
+from dogwatch.ledger.api import Lease, Reader, Store, Tx
+from dogwatch.ledger.records import load, load_all, save
+from dogwatch.model.admission import MemoryProfile
+from dogwatch.model.memory import GB, ZONES, HostRecord, Readings
+from dogwatch.model.moment import Moment
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, WatchRecord
+from dogwatch.policy.forecast import agent_bytes, by_key
+from dogwatch.policy.growth import Growth, leaker
+from dogwatch.policy.zones import ZoneState, next_state
+
+LOOK_S = 5.0
+WRITE_S = 20.0
+"""How old the record may become while nothing changes that matters."""
+SMALLEST_BYTES = 64 * 1024**2
+"""No agent counts as smaller than this when it is asked how many the machine holds."""
+
+
+class MemoryWatch:
+    """Looks at the sensors every few seconds. What it keeps is growth, and since when it has been calm; one that
+    starts anew takes the zone from the ledger."""
+
+    def __init__(self) -> None:
+        self._growth = Growth()
+        self._calm_since: Moment | None = None
+        self._host: HostRecord | None = None
+        self._written: HostRecord | None = None
+
+    def look(
+        self, eyes: CrewEyes, ledger: Store, lease: Lease, runs: Sequence[str], now: Moment, log: Log
+    ) -> HostRecord:
+        """The host as it is now, or as it was a moment ago."""
+        if self._host is not None and now.since(self._host.at) < LOOK_S:
+            return self._host
+        before = self._host or ledger.read(lambda r: load(r, HostRecord, "host"))
+        settings, problem = eyes.settings()
+        roots, subagents = ledger.read(lambda reader: _agents(reader, runs))
+        profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
+        readings = self._growth.noted(eyes.memory(roots, settings.memory_bytes), now.mono, roots)
+        readings = replace(readings, processes=readings.processes + subagents)
+        size = agent_bytes(profiles) or _mean(readings) or (before.agent_bytes if before is not None else 0)
+        state = ZoneState(calm_since=self._calm_since)
+        if before is not None:
+            state = ZoneState(zone=before.zone, sensor=before.sensor, why=before.why, calm_since=self._calm_since)
+        after = next_state(state, readings, size, now)
+        self._calm_since = after.calm_since
+        has_changed = before is None or before.zone != after.zone
+        host = HostRecord(
+            at=now,
+            zone=after.zone,
+            since=now if before is None or has_changed else before.since,
+            sensor=after.sensor,
+            why=after.why,
+            readings=readings,
+            agent_bytes=size,
+            settings=settings,
+            problem=problem,
+            zone_s=_added(before, now),
+            spacious=before.spacious if before is not None else True,
+            reclaimed=before.reclaimed if before is not None else None,
+        )
+        if problem and (before is None or before.problem != problem):
+            log.error("host_settings_refused", problem=problem)
+        self._write(ledger, lease, before, host, runs)
+        return host
+
+    def note_space(self, ledger: Store, lease: Lease, spacious: bool) -> None:
+        """Whether everybody fits at once; every gate reads it."""
+        if self._host is not None and self._host.spacious != spacious:
+            self._host = self._written = replace(self._host, spacious=spacious)
+            ledger.run(partial(_save, lease=lease, host=self._host))
+
+    def note_reclaim(self, tx: Tx) -> None:
+        """A reclaim was ordered just now."""
+        if self._host is not None:
+            self._host = self._written = save(tx, replace(self._host, reclaimed=tx.now))
+
+    def _write(
+        self, ledger: Store, lease: Lease, before: HostRecord | None, host: HostRecord, runs: Sequence[str]
+    ) -> None:
+        self._host = host
+        if self._written is not None and not _is_news(self._written, host):
+            return
+
+        def fn(tx: Tx) -> None:
+            tx.check(lease)
+            save(tx, host)
+            if before is not None and before.zone != host.zone:
+                _tell(tx, before, host, runs)
+
+        ledger.run(fn)
+        self._written = host
+
+
+def _save(tx: Tx, lease: Lease, host: HostRecord) -> None:
+    tx.check(lease)
+    save(tx, host)
+
+
+def _is_news(before: HostRecord, host: HostRecord) -> bool:
+    """Whether the record on the ledger would mislead who reads it."""
+    old, new = before.readings, host.readings
+    if (before.zone, before.settings, before.problem) != (host.zone, host.settings, host.problem):
+        return True
+    if old.processes != new.processes or old.agents.keys() != new.agents.keys():
+        return True
+    moved = abs((old.left_bytes or 0) - (new.left_bytes or 0))
+    return moved > 0.01 * (new.size_bytes or GB) or host.at.since(before.at) >= WRITE_S
+
+
+def _agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, ProcessId], int]:
+    """The living agents of these runs, and how many sub-agents their clients have told of."""
+    roots: dict[str, ProcessId] = {}
+    subagents = 0
+    for run in runs:
+        watch = load(reader, WatchRecord, f"watch/{run}")
+        for agent in load_all(reader, AgentRecord, f"agent/{run}/"):
+            if agent.process is not None and agent.state != "ERROR":
+                roots[f"{run}/{agent.agent}"] = agent.process
+                seen = watch.agents.get(agent.agent) if watch is not None else None
+                subagents += seen.subagents if seen is not None else 0
+    return roots, subagents
+
+
+def _mean(readings: Readings) -> int:
+    """How large an agent is on this machine."""
+    sizes = [agent.rss_bytes for agent in readings.agents.values()]
+    return max(SMALLEST_BYTES, sum(sizes) // len(sizes)) if sizes else 0
+
+
+def _added(before: HostRecord | None, now: Moment) -> Mapping[str, float]:
+    if before is None:
+        return {}
+    passed_s = round(now.since(before.at), 3)
+    return {**before.zone_s, before.zone: round(before.zone_s.get(before.zone, 0.0) + passed_s, 3)}
+
+
+def _tell(tx: Tx, before: HostRecord, host: HostRecord, runs: Sequence[str]) -> None:
+    """The change itself, and to each run's captain what it means for it."""
+    readings = host.readings
+    largest = readings.largest
+    body: dict[str, Any] = {
+        "zone": host.zone,
+        "before": before.zone,
+        "sensor": host.sensor,
+        "why": host.why or f"calm again after {host.at.since(before.since):.0f} s",
+        "left_bytes": readings.left_bytes,
+        "size_bytes": readings.size_bytes,
+        "processes": readings.processes,
+        "largest": f"{largest.agent or largest.name} {largest.rss_bytes / GB:.1f} GB" if largest is not None else "",
+        "leaker": leaker(readings),
+    }
+    tx.append("zone_changed", body)
+    if ZONES.index(host.zone) < ZONES.index(before.zone):
+        return
+    for run in runs:
+        told = {key: body[key] for key in ("sensor", "why", "leaker")}
+        tx.append("memory_critical" if host.zone == "RED" else "memory_low", told, run=run)
+        if host.zone == "RED":
+            text = "\n".join(line for line in (body["why"], body["leaker"]) if line)
+            push_notice(tx, run, "escalation", f"memory:{host.at.mono:.3f}", "memory is RED", text)

@@ -1,0 +1,151 @@
+"""The gate's judgement: may this be started now? Pure: the ledger's permits and the dispatcher's look at memory go in.
+
+Caps look at nothing but permits. The zone pauses launches, and the forecast can only hold a run below the caps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dogwatch.model.admission import Answer, Launch, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.memory import HostRecord, HostSettings
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Plan
+from dogwatch.policy.zones import processes_max
+
+BLIND_S = 60.0
+"""A look at memory that is older than this is none."""
+WAVE_S = 60.0
+"""How long an agent whose memory is not learnt counts as being on its way."""
+ADMIT = Answer(verdict="admit")
+MEMORY_LIMITS = frozenset({"zone", "forecast", "processes", "parallel", "wave", "agents", "blind"})
+"""What stands in the way of a launch that would go on if there were more memory, or more known of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What the gate knows: the host as the dispatcher has seen it last, the permits, and who else waits."""
+
+    host: HostRecord | None
+    permits: Sequence[PermitRecord]
+    waits: Sequence[WaitRecord]
+    now: Moment
+
+
+def first(queue: Iterable[QueuedRun], going: Iterable[PermitRecord]) -> QueuedRun | None:
+    """The run that is next: the first of the queue whose group has a place under its own ceiling. Nobody overtakes for
+    any other reason."""
+    groups = Counter(permit.launch.group for permit in going if permit.launch.group)
+    free = (one for one in queue if not one.ceiling or groups[one.group] < one.ceiling)
+    return min(free, key=lambda one: one.number, default=None)
+
+
+def forbidden(plan: Plan, settings: HostSettings) -> str:
+    """Why the pipeline can never run on this host; empty where it can."""
+    for role in plan.roles:
+        for what, name, caps in (
+            ("role", role.name, settings.roles),
+            ("harness", role.harness, settings.harnesses),
+            ("credential", role.credential or role.harness, settings.credentials),
+        ):
+            if caps.get(name) == 0:
+                return f"{what} {name} may not run on this host"
+    return ""
+
+
+def judge(launch: Launch, at: Situation) -> Answer:
+    """Admit, hold or refuse, with the reason."""
+    if at.host is None:
+        return _hold("blind", "the dispatcher has not looked at the memory yet")
+    if (age_s := at.now.since(at.host.at)) > BLIND_S:
+        return _hold("blind", f"the dispatcher has not looked at the memory for {age_s:.0f} s")
+    if launch.kind == "run":
+        return _run(launch, at, at.host)
+    if launch.kind == "agent":
+        return _caps(launch, at, at.host) or _zone(launch, at.host) or _turn(launch, at, at.host) or ADMIT
+    if launch.kind == "process":
+        return _caps(launch, at, at.host) or ADMIT
+    return _zone(launch, at.host) or ADMIT
+
+
+def _run(launch: Launch, at: Situation, host: HostRecord) -> Answer:
+    runs = [permit.launch for permit in at.permits if permit.launch.kind == "run"]
+    if launch.ceiling:
+        going = sum(other.group == launch.group for other in runs)
+        if going >= launch.ceiling:
+            return _hold("ceiling", f"{going} of its group are running, no more than {launch.ceiling} may")
+    if host.zone != "GREEN":
+        return _hold("zone", f"memory is {host.zone}: {host.why}")
+    if launch.heavy and not launch.demand.learnt and host.settings.parallel:
+        heavy = sum(other.heavy for other in runs)
+        if heavy >= host.settings.parallel:
+            text = f"{heavy} heavy runs are going, and how much memory this one takes is not learnt yet"
+            return _hold("parallel", text)
+    return ADMIT
+
+
+def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
+    """The hard caps: of the host, the role, the harness and the credential."""
+    settings = host.settings
+    caps = (
+        ("agents", "this host", settings.agents or None, lambda other: True),
+        ("role", f"role {launch.role}", settings.roles.get(launch.role), lambda other: other.role == launch.role),
+        (
+            "harness",
+            f"harness {launch.harness}",
+            settings.harnesses.get(launch.harness),
+            lambda other: other.harness == launch.harness,
+        ),
+        (
+            "credential",
+            f"credential {launch.credential}",
+            settings.credentials.get(launch.credential),
+            lambda other: other.credential == launch.credential,
+        ),
+    )
+    others = [permit.launch for permit in at.permits if permit.launch.kind in ("agent", "process")]
+    for limit, what, cap, counts in caps:
+        if cap is None:
+            continue
+        if cap == 0:
+            return Answer(verdict="refuse", reason=f"{what} may not run on this host", limit=limit)
+        taken = sum(counts(other) for other in others)
+        # Who has waited longer for the same place goes first.
+        before = [
+            wait
+            for wait in at.waits
+            if wait.answer.limit == limit and wait.launch.holder != launch.holder and counts(wait.launch)
+        ]
+        mine = next((wait.since for wait in at.waits if wait.launch.holder == launch.holder), at.now)
+        ahead = sum(wait.since.is_before(mine) for wait in before)
+        if taken + ahead >= cap:
+            return _hold(limit, f"{what} may have {cap} at once, {taken} are there" + f", {ahead} wait" * bool(ahead))
+    return None
+
+
+def _zone(launch: Launch, host: HostRecord) -> Answer | None:
+    """What has run before takes no more than it took: it may come back in YELLOW. In RED nobody starts."""
+    if host.zone == "RED" or (host.zone == "YELLOW" and launch.kind == "agent" and not launch.again):
+        return _hold("zone", f"memory is {host.zone}: {host.why}")
+    return None
+
+
+def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
+    """Agents that are needed go before those that are not needed yet, and what is not learnt goes in waves."""
+    living = [permit for permit in at.permits if permit.launch.kind == "agent"]
+    if not launch.again and host.readings.processes >= processes_max(host) and len(living) >= processes_max(host):
+        return _hold("processes", f"{len(living)} agents are there, {processes_max(host)} fit")
+    if not launch.needed and not host.spacious:
+        return _hold("early", "it has no work yet, and not everybody fits at once")
+    if launch.heavy and not launch.again and not launch.demand.learnt and host.settings.wave:
+        unknown = [permit for permit in living if permit.launch.heavy and not permit.launch.demand.learnt]
+        fresh = sum(at.now.since(permit.granted) < WAVE_S for permit in unknown)
+        if fresh >= host.settings.wave:
+            return _hold("wave", f"{fresh} agents were started within the last {WAVE_S:.0f} s")
+    return None
+
+
+def _hold(limit: str, reason: str) -> Answer:
+    return Answer(verdict="hold", reason=reason, limit=limit)

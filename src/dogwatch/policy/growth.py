@@ -1,0 +1,82 @@
+"""How fast the memory of each agent's processes grows, and who is the first to blame for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from statistics import median
+
+from dogwatch.model.memory import GB, Readings
+from dogwatch.model.process import ProcessId
+
+MB = 1024**2
+WINDOW_S = 300.0
+"""Looks older than this say nothing of how it grows now."""
+SPAN_MIN_S = 60.0
+LOOKS_MIN = 5
+LOOKS_MAX = 600
+GROWTH_MIN_BYTES = 10 * MB
+"""Who grows by less in a minute is not called a leaker."""
+
+
+class Growth:
+    """The latest looks at each agent's processes."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, deque[tuple[float, int]]] = {}
+        self._roots: dict[str, ProcessId | None] = {}
+
+    def noted(self, readings: Readings, mono: float, roots: Mapping[str, ProcessId]) -> Readings:
+        """The same readings with the growth of each agent. Agents that are not in them are forgotten."""
+        for gone in self._looks.keys() - readings.agents.keys():
+            self.forget(gone)
+        agents = {}
+        for agent, memory in readings.agents.items():
+            self.note(agent, mono, memory.rss_bytes, roots.get(agent))
+            agents[agent] = replace(memory, growth_bytes_min=self.rate(agent))
+        return replace(readings, agents=agents)
+
+    def note(self, agent: str, mono: float, rss_bytes: int, root: ProcessId | None = None) -> None:
+        """One more look. An agent whose `root` is another process than before begins anew."""
+        if agent not in self._looks or self._roots[agent] != root:
+            self._looks[agent] = deque(maxlen=LOOKS_MAX)
+            self._roots[agent] = root
+        looks = self._looks[agent]
+        if looks and mono <= looks[-1][0]:
+            return
+        looks.append((mono, rss_bytes))
+        while looks[0][0] < mono - WINDOW_S:
+            looks.popleft()
+
+    def rate(self, agent: str) -> float | None:
+        """Bytes a minute; None until it was looked at for long enough.
+
+        The median of the slopes between each look of the older half and its partner in the younger half (Theil's
+        incomplete method): what a tool takes for a moment does not count, and it costs one sort of half the looks.
+        """
+        looks = self._looks.get(agent, deque())
+        if len(looks) < LOOKS_MIN or looks[-1][0] - looks[0][0] < SPAN_MIN_S:
+            return None
+        half = len(looks) // 2
+        pairs = zip(islice(looks, half), islice(looks, len(looks) - half, None), strict=True)
+        return 60 * median((size - before) / (mono - earlier) for (earlier, before), (mono, size) in pairs)
+
+    def forget(self, agent: str) -> None:
+        """The agent is gone."""
+        self._looks.pop(agent, None)
+        self._roots.pop(agent, None)
+
+
+def leaker(readings: Readings) -> str:
+    """The agent that grows fastest, in a sentence; empty where nobody grows much."""
+    known = [(one.growth_bytes_min or 0.0, agent, one.rss_bytes) for agent, one in readings.agents.items()]
+    growth, agent, rss_bytes = max(known, default=(0.0, "", 0))
+    if growth < GROWTH_MIN_BYTES:
+        return ""
+    return f"{agent} grows by {_size(growth)} a minute ({_size(rss_bytes)} now)"
+
+
+def _size(count: float) -> str:
+    return f"{count / GB:.1f} GB" if count >= 1000 * MB else f"{count / MB:.0f} MB"

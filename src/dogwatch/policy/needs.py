@@ -1,0 +1,56 @@
+"""Which agents a run needs now, later, or not any more: what decides who is started first and who may be let go."""
+
+from __future__ import annotations
+
+from dogwatch.model.plan import Phase, Plan
+from dogwatch.model.view import RunView
+
+SETTLED = frozenset({"approved", "failed", "skipped"})
+"""A checkpoint in one of these does not hold up its phase."""
+
+
+def phase_agents(plan: Plan, phase: Phase) -> set[str]:
+    """The agents of the pipeline file that may have work in the phase: who holds its dispatches, who reviews, and the
+    authors of what is reviewed, for a revision."""
+    holders = {dispatch.name: plan.holders(dispatch) for one in plan.phases for dispatch in one.dispatches}
+    needed = {agent for dispatch in phase.dispatches for agent in plan.holders(dispatch)}
+    for checkpoint in phase.checkpoints:
+        needed |= {*checkpoint.reviewers, *holders.get(checkpoint.author, ())}
+    return needed
+
+
+def lives(plan: Plan) -> dict[str, tuple[int, int]]:
+    """The first and the last phase that need each agent; one that no phase needs may be wanted at any time."""
+    spans: dict[str, tuple[int, int]] = {}
+    for number, phase in enumerate(plan.phases):
+        for agent in phase_agents(plan, phase):
+            spans[agent] = (spans.get(agent, (number, number))[0], number)
+    return {agent: spans.get(agent, (0, len(plan.phases))) for agent in plan.agents()}
+
+
+def is_needed(view: RunView, agent: str) -> bool:
+    """Whether the agent has something to do in the phase under way, or mail."""
+    if view.owes(agent):
+        return True
+    for task in view.tasks.values():
+        if agent in task.holders and task.state not in ("accepted", "failed") and task.phase <= view.run.phase:
+            return True
+    phase = view.phase
+    if phase is None:
+        return False
+    if view.run.state == "SPAWN" or not view.phase_tasks():
+        # The phase is not open yet: its tasks have no records.
+        first, last = lives(view.plan)[view.agents[agent].place]
+        return first <= view.run.phase <= last
+    for checkpoint in phase.checkpoints:
+        record = view.checkpoints.get(checkpoint.name)
+        if record is not None and record.state in SETTLED:
+            continue
+        if agent in (view.current(reviewer) for reviewer in checkpoint.reviewers):
+            return record is None or not record.has_voted(agent) or record.state != "asked"
+    return False
+
+
+def is_done(view: RunView, agent: str) -> bool:
+    """Whether no phase that is still to come, nor the one under way, has work for the agent."""
+    return not is_needed(view, agent) and lives(view.plan)[view.agents[agent].place][1] < view.run.phase

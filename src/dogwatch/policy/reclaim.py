@@ -1,0 +1,88 @@
+"""Whom the dispatcher may send to rest when memory is short: idle workers alone, and never one that is needed.
+
+Captains and watchdogs are no agents. Whoever works, has work or mail waiting, or is looked at by a person is exempt;
+the captain that carries out the order looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dogwatch.model.memory import HostRecord
+from dogwatch.model.moment import Moment
+from dogwatch.model.records import AgentWatch
+from dogwatch.model.sight import Sight
+from dogwatch.model.view import RunView
+from dogwatch.policy.needs import is_done, is_needed
+
+CYCLE_S = 120.0
+"""One reclaim for shortage in so much time: the next look must see what the last one has brought."""
+IDLE_S = 600.0
+DONE_S = 60.0
+"""So long a worker that no phase needs any more must have been idle before it makes room for who waits."""
+STARVED_S = 600.0
+"""Somebody with work who has waited for memory for so long is as good a reason as RED."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaim:
+    """An order: this incarnation shall rest, and why."""
+
+    run: str
+    agent: str
+    incarnation: int
+    why: str
+
+
+def choose(
+    views: Iterable[RunView],
+    watched: Mapping[str, Mapping[str, AgentWatch]],
+    host: HostRecord,
+    waiting_s: float | None,
+    now: Moment,
+) -> Reclaim | None:
+    """The idle worker that is to rest next, or None. `waiting_s` is how long the first of those that are needed has
+    waited for memory, None where nobody does."""
+    short = host.zone == "RED" or (waiting_s is not None and waiting_s >= STARVED_S)
+    if not short and waiting_s is None:
+        return None
+    cycle = host.reclaimed is None or now.since(host.reclaimed) >= CYCLE_S
+    found: list[tuple[bool, int, Reclaim]] = []
+    for view in views:
+        for name, agent in view.agents.items():
+            seen = watched.get(view.run.run, {}).get(name)
+            if seen is None or agent.process is None or agent.state != "WAITING" or not is_idle(view, name, seen):
+                continue
+            idle_s = now.since(seen.since)
+            done = is_done(view, name)
+            if not (done and idle_s >= DONE_S) and not (short and cycle and idle_s >= IDLE_S):
+                continue
+            why = f"memory is {host.zone}: {host.why}" if host.zone == "RED" else "somebody with work waits for memory"
+            memory = host.readings.agents.get(f"{view.run.run}/{name}")
+            size = memory.rss_bytes if memory is not None else 0
+            found.append((done, size, Reclaim(run=view.run.run, agent=name, incarnation=agent.incarnation, why=why)))
+    # Who will not be needed again goes first, and of those the largest.
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def is_idle(view: RunView, agent: str, seen: AgentWatch) -> bool:
+    """Whether the watchdog says that it rests, and the run has nothing for it."""
+    return seen.kind == "idle" and not seen.subagents and not is_needed(view, agent)
+
+
+def refusal(view: RunView, agent: str, kind: str, sight: Sight) -> str:
+    """Why the captain does not carry out the order after all, by its own look; empty where nothing is in the way."""
+    if is_needed(view, agent):
+        return "there is work or mail for it"
+    if sight.process == "dead":
+        return ""
+    if sight.process == "unknown" or sight.session == "unknown":
+        return "it could not be looked at"
+    if sight.attached:
+        return "a person looks at its terminal"
+    if sight.composer:
+        return "somebody has typed something into its composer"
+    if kind != "idle" or sight.turn.subagents:
+        return f"it is {kind}"
+    return ""

@@ -24,11 +24,13 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits, Phase, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.model.sight import Turn
 from dogwatch.model.spool import render
 from dogwatch.sim import hands
+from dogwatch.sim.aftermath import Aftermath, Change, aftermath
 from dogwatch.sim.hindsight import Backtest, Difference, backtest
 from dogwatch.sim.ledger import SimStore
-from dogwatch.sim.recording import Axis, read_recording
+from dogwatch.sim.recording import Axis, Said, read_recording
 from dogwatch.sim.refold import Records
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.home import Home
@@ -161,6 +163,7 @@ def test_with_the_recorded_thresholds_nothing_differs_and_every_alert_is_found_a
     assert bool(found.fidelity.recorded) == bool(machine.events("alert_raised"))
     same = {name: getattr(LIMITS, name) for name in ("tier2_s", "claim_s", "nudge_s")}
     assert tried(ledger, home, **same).differences == []
+    assert tried(ledger, home, refresh_s=1.0).differences == [], "nothing here depends on it"
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -181,6 +184,16 @@ def test_the_events_alone_give_the_records_again(ledger: Store, clock: ManualClo
     assert records.checkpoints == {name: replace(one, notes="") for name, one in final.checkpoints.items()}
 
 
+@pytest.mark.parametrize(("scene", "is_alone"), [("a silent turn", True), ("a long wait", True), ("a death", False)])
+def test_what_is_found_only_by_the_alerts_own_word_is_counted_apart(
+    ledger: Store, clock: ManualClock, home: Home, scene: str, is_alone: bool
+) -> None:
+    played(ledger, clock, *SCENES[scene])
+    found = tried(ledger, home).fidelity
+    assert found.recorded == found.reproduced > 0
+    assert found.unaided == (found.recorded if is_alone else 0)
+
+
 def test_a_lower_tier_comes_earlier_by_the_difference_and_a_higher_one_later(
     ledger: Store, clock: ManualClock, home: Home
 ) -> None:
@@ -198,6 +211,14 @@ def test_a_lower_tier_comes_earlier_by_the_difference_and_a_higher_one_later(
     assert (never.change, never.changed_s, never.verdict) == ("never", None, "right")
     new = only(tried(ledger, home, tier3_s=140.0))
     assert (new.change, new.what, new.verdict, new.recorded_s) == ("new", "STALL_CRITICAL", "wrong", None)
+
+
+def test_a_role_keeps_the_limits_that_it_has_of_its_own(ledger: Store, clock: ManualClock, home: Home) -> None:
+    own = replace(ONE_PHASE.roles[0], limits={"tier2_s": LIMITS.tier2_s})
+    played(ledger, clock, replace(ONE_PHASE, roles=(own, *ONE_PHASE.roles[1:])), waits_for_mail(170.0))
+    found = tried(ledger, home, tier2_s=90.0)
+    assert [one for one in found.differences if one.agent == "writer"] == []
+    assert found.notes == ["tier2_s is set for writer itself, and was left there"]
 
 
 def test_a_nudge_that_was_needed_is_right_earlier_and_late_later(ledger: Store, clock: ManualClock, home: Home) -> None:
@@ -324,6 +345,14 @@ def test_a_run_that_is_not_there_or_still_goes_on_is_refused(ledger: Store, cloc
         read_recording(ledger, home, "v-2")
 
 
+def test_events_that_tell_too_little_are_passed_over_and_counted(ledger: Store, clock: ManualClock, home: Home) -> None:
+    played(ledger, clock, *SCENES["a silent turn"])
+    recording = read_recording(ledger, home, "v-1")
+    bare = [replace(past, event=replace(past.event, body={})) for past in recording.events if past.event.agent]
+    found = backtest(replace(recording, events=[*recording.events[:-2], *bare, *recording.events[-2:]]), {})
+    assert re.fullmatch(r"\d+ events of an older dogwatch tell too little to be replayed", found.notes[0])
+
+
 def test_people_and_programs_are_told_the_same(
     kept: Store, clock: ManualClock, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,7 +370,7 @@ def test_people_and_programs_are_told_the_same(
     assert "v-1: nudge_s 20 → 8" in shown
     assert re.search(r"writer +NUDGE \(silent_turn\) .* 1\d s earlier +right: it needed a nudge 1\d s later", shown)
     assert "1 difference: 1 earlier; judged: 1 right" in shown
-    assert "finds 1 of 1 recorded alert again" in shown
+    assert "finds 1 of 1 recorded alert again within 4 s, 1 by events and spools alone" in shown
     assert run_command(["backtest", "v-1"]) == 0
     assert "nothing would have been different" in capsys.readouterr().out
     assert run_command(["backtest", "v-1", "v-3"]) == NotFoundError.exit_code
@@ -376,3 +405,40 @@ def test_the_axis_goes_on_over_a_reboot() -> None:
     assert [axis.t(Moment("a", 130.0, 0.0)), axis.t(Moment("b", 17.0, 0.0))] == [30.0, 100.0]
     assert axis.now(20.0) == Moment("a", 120.0, 5020.0)
     assert axis.now(100.0) == Moment("b", 17.0, 5100.0)
+
+
+@pytest.mark.parametrize(
+    ("past", "sooner", "not_sooner"),
+    [
+        (Aftermath(50.0, by_itself=True), ("wrong", "by itself after 50 s"), ("right", "by itself after 50 s")),
+        (Aftermath(240.0, needed="a nudge"), ("right", "a nudge 4 min later"), ("late", "stood still for longer")),
+        (Aftermath(9.0, needed="a probe", answered=True), ("unknown", "sign of life"), ("unknown", "sign of life")),
+        (Aftermath(9000.0, told="mail"), ("unknown", "after 2.5 h (mail)"), ("unknown", "after 2.5 h (mail)")),
+        (Aftermath(5.0, ended="the run is FAILED"), ("unknown", "FAILED"), ("unknown", "FAILED")),
+        (Aftermath(5.0), ("unknown", "the record ends"), ("unknown", "the record ends")),
+    ],
+)
+def test_a_change_is_judged_by_what_came_next(
+    past: Aftermath, sooner: tuple[str, str], not_sooner: tuple[str, str]
+) -> None:
+    sooner_ones: tuple[Change, ...] = ("earlier", "new", "graver")
+    other_ones: tuple[Change, ...] = ("later", "never", "milder")
+    for change in (*sooner_ones, *other_ones):
+        verdict, why = past.judge(change)
+        expected = sooner if change in sooner_ones else not_sooner
+        assert verdict == expected[0]
+        assert expected[1] in why
+
+
+def test_who_was_asked_for_a_permission_needed_a_person_and_who_loops_has_not_gone_on(
+    ledger: Store, clock: ManualClock, home: Home
+) -> None:
+    played(ledger, clock, ONE_PHASE, lambda who, header: "", work_s=30.0)
+    recording = read_recording(ledger, home, "v-1")
+    told = next(past.t for past in recording.events if past.event.kind == "message_delivered") + 5
+    assert aftermath(recording, "writer", "stalled", told).by_itself
+    assert aftermath(recording, "writer", "awaiting_permission", told).needed == "a person"
+    busy = Said(1.0, Turn(state="working", repeats=5), "PreToolUse")
+    recording.voices["writer", 1].said[:] = [*recording.voices["writer", 1].said[:2], replace(busy, t=told + 1)]
+    assert aftermath(recording, "writer", "silent_turn", told).seconds == pytest.approx(1.0)
+    assert aftermath(recording, "writer", "looping", told).seconds > 20

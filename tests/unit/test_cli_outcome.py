@@ -16,6 +16,7 @@ from dogwatch.cli.outcome import gather, words, zone_shares
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import save
+from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.records import RunRecord, TaskRecord
@@ -92,6 +93,17 @@ def test_stalls_memory_interventions_and_checkpoints_are_counted_by_run(store: S
     found = look(store, one, two)
     assert [list(run["counts"].values()) for run in found["runs"]] == [[2, 2, 0], [0, 3, 4]]
     assert found["counts"] == {"stall_detections": 2, "memory_interventions": 5, "checkpoint_interactions": 4}
+
+
+def test_the_zone_is_known_also_where_it_has_never_changed(store: Store) -> None:
+    run = add_run(store)
+    admit_run(store, run)
+    assert look(store, run)["zones"] == {"GREEN": 1.0, "YELLOW": 0.0, "RED": 0.0}
+    store.run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now, zone="YELLOW")))
+    assert look(store, run)["zones"] == {"GREEN": 0.0, "YELLOW": 1.0, "RED": 0.0}
+    end_run(store, run)
+    store.run(lambda tx: tx.append("zone_changed", {"zone": "YELLOW", "before": "RED"}))
+    assert look(store, run)["zones"] == {"GREEN": 0.0, "YELLOW": 0.0, "RED": 1.0}
 
 
 def test_files_are_those_of_accepted_tasks_each_once_and_by_kind(store: Store) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import PLAN, admit_run, end_run, ledger_at
+from cli_ledgers import PLAN, admit_run, end_run, ledger_at, short_home
+from dogwatch.cli.framework import run_command
 from dogwatch.cli.rounds import (
     NAME_LENGTH_MAX,
     Ingredients,
@@ -166,3 +167,23 @@ def test_the_runs_of_a_prefix_are_found_by_round_file_and_attempt(store: Store) 
     assert store.read(lambda r: runs_with(r, "c")) == []
     assert [first_attempt(name, "ct") for name in ("ct-t2-r1", "ct-t2-r1-12")] == ["ct-t2-r1"] * 2
     assert first_attempt("tide-2", "") == "tide-2"
+
+
+def test_the_commands_know_queued_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with short_home() as folder, ledger_at(folder) as ledger:
+        monkeypatch.setenv("DOGWATCH_HOME", str(folder))
+        start(ledger, want(rounds=1))
+        assert run_command(["status"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert sorted(line.split()[:2] for line in lines[1:3]) == [["ct-t1-r1", "QUEUED"], ["ct-t2-r1", "QUEUED"]]
+        assert any(line.endswith("ct-t1-r1 is before it") for line in lines)
+        assert run_command(["status", "ct-t1-r1"]) == 0
+        assert "it is the next one" in capsys.readouterr().out
+        assert run_command(["status", "--prefix", "ct"]) == 0
+        assert capsys.readouterr().out.endswith("delivered 0/2\n")
+        assert run_command(["status", "--prefix", "c"]) == 66
+        assert run_command(["status", "ct-t1-r1", "--prefix", "ct"]) == 64
+        capsys.readouterr()
+        assert run_command(["kill", "ct-t1-r1/writer"]) == 77
+        assert "hint: dogwatch kill ct-t1-r1 takes it out of the queue" in capsys.readouterr().err
+        assert ledger.read(lambda r: r.items("orders/ct-t1-r1")) == []

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("For operators", "show runs, phases, agents and what they are doing"),
     "watch": ("For operators", "look at the agents in your own tmux, and touch nothing"),
     "explain": ("For operators", "say in sentences what an agent is doing and why dogwatch did what it did"),
+    "queue": ("For operators", "show who waits to be started, for what, and how much memory there is"),
     "waits": ("For operators", "show who waits for whom, down to the processes"),
     "events": ("For operators", "show what happened, or follow it"),
     "logs": ("For operators", "show the log of a crew member"),

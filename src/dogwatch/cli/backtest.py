@@ -143,7 +143,8 @@ def _shown(found: Backtest) -> Iterator[str]:
     yield f"  {summary(found)}"
     fidelity = found.fidelity
     share = f"{fidelity.reproduced} of {number(fidelity.recorded, 'recorded alert')}"
-    yield f"  fidelity: the replay finds {share} again within {fidelity.within_s:g} s"
+    alone = f", {fidelity.unaided} by events and spools alone" if fidelity.recorded else ""
+    yield f"  fidelity: the replay finds {share} again within {fidelity.within_s:g} s{alone}"
     yield from (clean(f"    not: {line}") for line in fidelity.missing)
     yield from (clean(f"    more: {line}") for line in fidelity.extra)
     yield from (clean(f"  note: {line}") for line in found.notes)

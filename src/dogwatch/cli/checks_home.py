@@ -15,6 +15,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.ledger.migrations import APPLICATION_ID, VERSION
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.records import AgentRecord, CrewRecord
+from dogwatch.spec.host import load_host
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home, find_home
 from dogwatch.world.processes import life
@@ -37,6 +38,7 @@ def home_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
         return
     yield _home(home)
     yield _disk(home)
+    yield _host_settings(home)
     yield from _ledger(home)
 
 
@@ -82,6 +84,17 @@ def _disk(home: Home) -> Finding:
     if free < DISK_BYTES_WARNING:
         return Finding("disk", "warning", text, "make room before a long run")
     return Finding("disk", "ok", text)
+
+
+def _host_settings(home: Home) -> Finding:
+    if not os.path.lexists(home.host):
+        return Finding("host.yaml", "ok", "none: the defaults hold")
+    try:
+        load_host(home.host)
+    except DogwatchError as error:
+        text = f"{error.message}; a dispatcher goes on with the last settings that were right"
+        return Finding("host.yaml", "problem", text, error.hint)
+    return Finding("host.yaml", "ok", home.host)
 
 
 def _ledger(home: Home) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """End a run, or one incarnation of an agent.
 
 RUN ends the run as FAILED with you as the cause. RUN/AGENT ends that agent's current incarnation; the captain starts
-the next one and gives it the open work. The captain does it, so it must be alive: `dogwatch up`.
+the next one and gives it the open work. A queued run is taken out of the queue. The crew does it, so it must be alive:
+`dogwatch up`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def execute(arguments: argparse.Namespace) -> int:
     before = _agent(ledger, run, agent) if agent else None
     if agent and before is None:
         raise NotFoundError(f"{run} has no agent {agent!r}", hint=f"dogwatch status {run} lists them")
+    if agent and ledger.read(lambda r: r.get(f"queued/{run}")) is not None:
+        hint = f"dogwatch kill {run} takes it out of the queue"
+        raise RefusedError(f"{run} is queued and has no living agents yet", hint=hint)
     if before is not None and before.state == "ERROR":
         raise RefusedError(f"{arguments.target} was given up already: {before.cause}", hint="it is not started again")
     refuse_when_down(ledger)

@@ -16,7 +16,7 @@ from dogwatch.cli.table import columns, duration
 from dogwatch.ledger.api import Event, Reader
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.codec import encode
-from dogwatch.model.memory import ZONES
+from dogwatch.model.memory import ZONES, HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan, fill
 from dogwatch.model.records import RunRecord, TaskRecord
@@ -39,9 +39,7 @@ def gather(reader: Reader, names: Sequence[str], now: Moment, prefix: str = "") 
     not."""
     records = [run for name in names if (run := load(reader, RunRecord, f"run/{name}")) is not None]
     queued = {document.key.removeprefix("queued/") for document in reader.scan("queued/")}
-    zones = [
-        (event.at, str(event.body.get("zone", ZONES[0]))) for event in reader.recent(EVENTS_MAX, kinds=["zone_changed"])
-    ]
+    zones, first = _zones(reader)
     runs = []
     for run in records:
         start = begun(run)
@@ -52,7 +50,7 @@ def gather(reader: Reader, names: Sequence[str], now: Moment, prefix: str = "") 
                 "duration_s": None if start is None else round((run.ended or now).since(start), 3),
                 **_files(reader, run),
                 "counts": _counts(reader, run.run),
-                "zones": zone_shares(zones, [run], now),
+                "zones": zone_shares(zones, [run], now, first),
             }
         )
     latest = {first_attempt(run.run, prefix): run for run in records}
@@ -61,7 +59,7 @@ def gather(reader: Reader, names: Sequence[str], now: Moment, prefix: str = "") 
         "delivered": sum(run.state in DELIVERED for run in latest.values()),
         "of": len(latest),
         "counts": {name: sum(run["counts"][name] for run in runs) for name in COUNTED},
-        "zones": zone_shares(zones, records, now),
+        "zones": zone_shares(zones, records, now, first),
         "watched_s": round(sum(end - start for start, end in _spans(records, now)), 3),
     }
 
@@ -93,17 +91,27 @@ def _counts_as(event: Event) -> str:
     return {"agent_reclaimed": "memory_interventions", "checkpoint_answered": "checkpoint_interactions"}[event.kind]
 
 
+def _zones(reader: Reader) -> tuple[list[tuple[Moment, str]], str]:
+    """The changes of the zone, and the zone before the first of them."""
+    changes = reader.recent(EVENTS_MAX, kinds=["zone_changed"])
+    if changes:
+        first = str(changes[0].body.get("before") or ZONES[0])
+        return [(event.at, str(event.body["zone"])) for event in changes], first
+    host = load(reader, HostRecord, "host")
+    return [], host.zone if host is not None else ZONES[0]
+
+
 def zone_shares(
-    changes: Sequence[tuple[Moment, str]], runs: Sequence[RunRecord], now: Moment
+    changes: Sequence[tuple[Moment, str]], runs: Sequence[RunRecord], now: Moment, first: str = ZONES[0]
 ) -> dict[str, float] | None:
     """The share of the time in each zone, from the first admission to the last end; a pause in which none of the runs
-    was wanted is left out. None where none was let in."""
+    was wanted is left out. None where none was let in. `first` is the zone before the first change."""
     spans = _spans(runs, now)
     whole_s = sum(end - start for start, end in spans)
     if not spans:
         return None
     origin = _origin(runs)
-    edges = [(float("-inf"), str(ZONES[0])), *sorted((_offset(at, origin), zone) for at, zone in changes)]
+    edges = [(float("-inf"), first), *sorted((_offset(at, origin), zone) for at, zone in changes)]
     ends = [*(start for start, _ in edges[1:]), float("inf")]
     found: dict[str, float] = dict.fromkeys(ZONES, 0.0)
     for (start, zone), end in zip(edges, ends, strict=True):

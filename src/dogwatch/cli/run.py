@@ -118,14 +118,16 @@ def execute(arguments: argparse.Namespace) -> int:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         queue = Queue(wants=wants, names=names, before=before, prefix=arguments.prefix)
-        _tell_known(known, queue)
+        quiet = arguments.quiet or arguments.json
+        if not quiet:
+            _tell_known(known, queue)
         if len(before) < len(names):
             crew = bring_up(home, ledger)
             _tell_others([plan for _, plan in files], crew.process.pid, arguments.rehearse)
         if arguments.detach:
             print("".join(f"{name}\n" for name in names if name not in before), end="")
             return 0
-        _follow(home, ledger, queue, quiet=arguments.quiet or arguments.json)
+        _follow(home, ledger, queue, quiet=quiet)
     except KeyboardInterrupt:
         print("interrupted: ending the runs …", file=sys.stderr)
         end_runs(home, ledger, names)

@@ -19,7 +19,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
-from dogwatch.policy.admission import ADMIT, Situation, judge
+from dogwatch.policy.admission import ADMIT, CAPS, Situation, judge
 
 Life = Callable[[ProcessId], str]
 Further = Callable[[Situation], Answer | None]
@@ -40,13 +40,15 @@ def look(reader: Reader, launch: Launch, life: Life, now: Moment, further: Furth
     """What the gate would say, without asking for a place."""
     at = situation(reader, now)
     mine = next((permit for permit in at.permits if permit.launch.holder == launch.holder), None)
-    if mine is not None and not is_gone(reader, mine, life):
+    if mine is not None and not is_gone(reader, mine, life) and not _is_predecessor_s(reader, mine):
         return ADMIT
     at = replace(at, permits=[permit for permit in at.permits if permit is not mine])
     answer = judge(launch, at)
     if answer.verdict == "hold":
         # Somebody in the way may be dead, and nobody has noticed yet.
         at = replace(at, permits=[permit for permit in at.permits if not is_gone(reader, permit, life)])
+        if answer.limit in CAPS:
+            at = replace(at, waits=[wait for wait in at.waits if not _has_left(reader, wait, life)])
         answer = judge(launch, at)
     return (further(at) or answer) if answer.verdict == "admit" else answer
 
@@ -66,9 +68,9 @@ def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) 
     if waiting is not None:
         tx.delete(waiting.key)
     if answer.verdict == "admit":
-        permit = PermitRecord(launch=launch, granted=tx.now)
+        permit = PermitRecord(launch=launch, granted=tx.now, process=launch.process)
         known = load(tx, PermitRecord, permit.key)
-        if known is None or is_gone(tx, known, life):
+        if known is None or is_gone(tx, known, life) or _is_predecessor_s(tx, known):
             save(tx, permit)
     return answer
 
@@ -78,6 +80,12 @@ def note_process(tx: Tx, holder: str, process: ProcessId) -> None:
     permit = load(tx, PermitRecord, f"permit/{holder}")
     if permit is not None and permit.process != process:
         save(tx, replace(permit, process=process))
+
+
+def process_of(reader: Reader, holder: str) -> ProcessId | None:
+    """The process that the permit is noted for."""
+    permit = load(reader, PermitRecord, f"permit/{holder}")
+    return permit.process if permit is not None else None
 
 
 def release(tx: Tx, holder: str) -> None:
@@ -113,6 +121,15 @@ def is_gone(reader: Reader, permit: PermitRecord, life: Life) -> bool:
     return all(process is None or life(process) == "dead" for process in (permit.process, current))
 
 
+def _is_predecessor_s(reader: Reader, permit: PermitRecord) -> bool:
+    """Whether the permit is that of an agent's earlier incarnation, which may still be there: the gate is asked again
+    for the next one."""
+    if permit.launch.kind != "agent":
+        return False
+    agent = load(reader, AgentRecord, f"agent/{permit.launch.run}/{permit.launch.agent}")
+    return agent is not None and agent.process is None and agent.intended is None
+
+
 def _is_starting(launch: Launch, body: Mapping[str, Any]) -> bool:
     if launch.kind == "agent":
         return body.get("intended") is not None and body["state"] != "ERROR"
@@ -120,8 +137,11 @@ def _is_starting(launch: Launch, body: Mapping[str, Any]) -> bool:
 
 
 def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
-    """Whether nobody waits there any more: the run is over, or the agent is given up or has started."""
+    """Whether nobody waits there any more: the run is over, the agent is given up or has started, the program is
+    dead."""
     launch = wait.launch
+    if launch.kind == "process":
+        return launch.process is None or life(launch.process) == "dead"
     run = load(reader, RunRecord, f"run/{launch.run}") if launch.run else None
     if launch.run and (run is None or run.over):
         return True

@@ -33,6 +33,7 @@ from dogwatch.ledger.records import change, load
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.needs import waits_at_gate
 from dogwatch.policy.route import SpawnAgent, decide, overdue
 
 TYPING_WAIT_S = 0.1
@@ -127,7 +128,9 @@ class Captain:
         """What ends the run whatever else there is: its deadline, or the operator."""
         orders = helm.ledger.read(lambda r: r.items(orders_queue(self.run)))
         ordered = [str(item.body.get("cause") or "killed by the operator") for item in orders if not item.body["agent"]]
-        return overdue(run, helm.now) or (ordered[0] if ordered else "")
+        if late := overdue(run, helm.now):
+            return "; ".join(filter(None, (late, waits_at_gate(helm.view()))))
+        return ordered[0] if ordered else ""
 
     def _settle(self, helm: Helm) -> None:
         """Orders and alerts, oldest first; each sees what the one before has changed."""

@@ -10,6 +10,7 @@ from dogwatch.coordination.admission import Further, Life, abandoned, ask, look,
 from dogwatch.crew.launches import is_heavy, run_holder
 from dogwatch.crew.log import Log
 from dogwatch.crew.queues import orders_queue
+from dogwatch.crew.zoning import SMALLEST_BYTES
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import change, load, load_all
 from dogwatch.model.admission import Answer, Launch, MemoryProfile, PermitRecord, QueuedRun, WaitRecord
@@ -35,8 +36,10 @@ class Outlook:
     def fits(self, host: HostRecord, new: RunForecast | None = None) -> tuple[bool, str]:
         """Whether `new` fits beside them, or they all along; and if not, why."""
         others = self.going if new is not None else self.all_along
-        room_agents = processes_max(host) - host.readings.processes
         asked = new if new is not None else RunForecast(run="")
+        demands = [heaviest(run.phases).demand for run in (*others, asked)]
+        each = sum(one.mean_bytes for one in demands) / max(1, sum(one.agents for one in demands))
+        room_agents = processes_max(host, max(each, SMALLEST_BYTES)) - host.readings.processes
         found = forecast(asked, others, room_bytes(host), host.settings.confidence, room_agents)
         return found.fits, found.reason
 
@@ -192,6 +195,8 @@ def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
     tx.delete(f"queued/{run}")
     tx.delete(f"active/{run}")
     release(tx, run_holder(run))
+    while (item := tx.claim(orders_queue(run), "dispatcher", 60.0)) is not None:
+        tx.ack(item)
 
     def ended(record: RunRecord) -> RunRecord:
         return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.coordination.admission import note_process
+from dogwatch.coordination.admission import note_process, process_of
 from dogwatch.crew.admitting import admit_agent, waits_still
 from dogwatch.crew.gating import run_gate
 from dogwatch.crew.helm import Helm, send
@@ -79,6 +79,7 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
     """Permit and intent, act, confirm. After a kill in between, the act finds what the last one has done."""
     key = view.agents[decision.agent].key
     if waits_still(helm, view, view.agents[decision.agent]):
+        _end_earlier(helm, view.agents[decision.agent])
         return False
 
     def intend(tx: Tx) -> AgentRecord | None:
@@ -92,6 +93,7 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
 
     agent = helm.record(intend)
     if agent is None:
+        _end_earlier(helm, view.agents[decision.agent])
         return True
     try:
         spawned = helm.world.hands.spawn(view.run, view.plan, agent)
@@ -133,6 +135,13 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
         return True
 
     return helm.record(confirm)
+
+
+def _end_earlier(helm: Helm, agent: AgentRecord) -> None:
+    """While an incarnation waits at the gate, the one before it must not work on, nor take memory."""
+    process = helm.ledger.read(lambda reader: process_of(reader, agent_holder(agent.run, agent.agent)))
+    if process is not None and helm.world.eyes.life(process) != "dead":
+        helm.world.hands.dismiss(agent)
 
 
 def dismiss_agent(helm: Helm, view: RunView, decision: route.DismissAgent) -> bool:
@@ -272,9 +281,13 @@ def _note_failed(tx: Tx, task: TaskRecord, reason: str) -> None:
 
 def ask_checkpoint(helm: Helm, view: RunView, decision: route.AskCheckpoint) -> bool:
     plan = route.checkpoint_plan(view, decision.checkpoint)
-    asked = [view.agents[name] for name in plan.reviewers]
 
     def fn(tx: Tx) -> bool:
+        # What was decided before it may have failed to start a reviewer: that has another incarnation now, or is lost.
+        found = [load(tx, AgentRecord, view.agents[name].key) for name in plan.reviewers]
+        asked = [agent for agent in found if agent is not None and agent.state not in AGENT.ends]
+        if len(asked) < len(plan.reviewers):
+            return True
         record = view.checkpoints[plan.name]
         save(tx, replace(record, state=CHECKPOINT.step(record.state, "asked"), round=decision.round))
         for agent in asked:

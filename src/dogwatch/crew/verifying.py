@@ -18,6 +18,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import OPEN_DECISION, AgentRecord, DecisionRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.needs import waits_at_gate
 from dogwatch.policy.route import quiet
 from dogwatch.policy.verify import Outcome, outcome
 
@@ -108,7 +109,7 @@ def look_for_progress(helm: Helm, view: RunView) -> bool:
     """The run itself: where nothing has moved for long a person is called, and then it ends with that as its cause,
     whatever each part of it looks like. True where it was ended."""
     limits = view.plan.limits
-    if helm.now.since(view.latest(helm.now)) < limits.run_quiet_s:
+    if helm.now.since(view.latest(helm.now)) < limits.run_quiet_s or waits_at_gate(view):
         return False
     latest = _latest_progress(helm, view)
     beyond_s = quiet(view.run, view.tasks.values(), latest, limits, helm.now)

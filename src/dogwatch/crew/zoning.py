@@ -46,6 +46,9 @@ class MemoryWatch:
             return self._host
         before = self._host or ledger.read(lambda r: load(r, HostRecord, "host"))
         settings, problem = eyes.settings()
+        if problem and before is not None:
+            # A dispatcher that starts anew has not seen the last that were right.
+            settings = before.settings
         roots, subagents = ledger.read(lambda reader: _agents(reader, runs))
         profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
         readings = self._growth.noted(eyes.memory(roots, settings.memory_bytes), now.mono, roots)
@@ -90,18 +93,20 @@ class MemoryWatch:
     def _write(
         self, ledger: Store, lease: Lease, before: HostRecord | None, host: HostRecord, runs: Sequence[str]
     ) -> None:
-        self._host = host
         if self._written is not None and not _is_news(self._written, host):
+            self._host = host
             return
 
         def fn(tx: Tx) -> None:
             tx.check(lease)
             save(tx, host)
-            if before is not None and before.zone != host.zone:
-                _tell(tx, before, host, runs)
+            was = before or HostRecord(at=host.at, since=host.at)
+            if was.zone != host.zone:
+                _tell(tx, was, host, runs)
 
+        # Where the ledger cannot be written, the next look tells of the change.
         ledger.run(fn)
-        self._written = host
+        self._host = self._written = host
 
 
 def _save(tx: Tx, lease: Lease, host: HostRecord) -> None:
@@ -154,7 +159,7 @@ def _tell(tx: Tx, before: HostRecord, host: HostRecord, runs: Sequence[str]) -> 
     body: dict[str, Any] = {
         "zone": host.zone,
         "before": before.zone,
-        "sensor": host.sensor,
+        "sensor": host.sensor or before.sensor,
         "why": host.why or f"calm again after {host.at.since(before.since):.0f} s",
         "left_bytes": readings.left_bytes,
         "size_bytes": readings.size_bytes,

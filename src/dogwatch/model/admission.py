@@ -27,7 +27,7 @@ class Demand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What wants to be started. `holder` is who the permit is for: `run:R`, `agent:R/A`, `gate:R/P/G`, `check-in:R/I`,
-    or `process:PID@TICKS` for a program of its own.
+    or `process:PID@TICKS` for a program of its own, which is then the `process`.
 
     `again` is an agent that had run before, `needed` one that has work now. `group` and `ceiling` belong to a run that
     was started together with others of which only so many may run at once.
@@ -46,6 +46,7 @@ class Launch:
     demand: Demand = Demand()
     group: str = ""
     ceiling: int = 0
+    process: ProcessId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ BLIND_S = 60.0
 WAVE_S = 60.0
 """How long an agent whose memory is not learnt counts as being on its way."""
 ADMIT = Answer(verdict="admit")
+CAPS = frozenset({"agents", "role", "harness", "credential"})
+"""The hard caps; whoever has waited longest for one of them is next."""
 MEMORY_LIMITS = frozenset({"zone", "forecast", "processes", "parallel", "wave", "agents", "blind"})
 """What stands in the way of a launch that would go on if there were more memory, or more known of it."""
 
@@ -135,8 +137,9 @@ def _zone(launch: Launch, host: HostRecord) -> Answer | None:
 def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     """Agents that are needed go before those that are not needed yet, and what is not learnt goes in waves."""
     living = [permit for permit in at.permits if permit.launch.kind == "agent"]
-    if not launch.again and host.readings.processes >= processes_max(host) and len(living) >= processes_max(host):
-        return _hold("processes", f"{len(living)} agents are there, {processes_max(host)} fit")
+    fit = processes_max(host, launch.demand.mean_bytes)
+    if not launch.again and min(host.readings.processes, len(living)) >= fit:
+        return _hold("processes", f"{len(living)} agents are there, {fit} fit")
     if not launch.needed and not host.spacious:
         return _hold("early", "it has no work yet, and not everybody fits at once")
     if launch.heavy and not launch.again and not launch.demand.learnt and host.settings.wave:

@@ -51,6 +51,14 @@ def is_needed(view: RunView, agent: str) -> bool:
     return False
 
 
+def waits_at_gate(view: RunView) -> str:
+    """Whom the run needs and the gate does not let start, and why; empty where there is nobody."""
+    for name, agent in view.agents.items():
+        if agent.held and agent.process is None and is_needed(view, name):
+            return f"{name} waits: {agent.held}"
+    return ""
+
+
 def is_done(view: RunView, agent: str) -> bool:
     """Whether no phase that is still to come, nor the one under way, has work for the agent."""
     return not is_needed(view, agent) and lives(view.plan)[view.agents[agent].place][1] < view.run.phase

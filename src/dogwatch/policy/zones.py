@@ -123,6 +123,10 @@ TABLE = (
 )
 
 
+OF_THE_MACHINE = frozenset({"available", "swap", "pressure", "full pressure"})
+"""The sensors that tell of all memory, and not of agents alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What one sensor makes of it. `calm` is the zone that it would allow to go back to."""
@@ -185,7 +189,8 @@ class ZoneState:
 
 
 def next_state(before: ZoneState, readings: Readings, agent_bytes: int, now: Moment) -> ZoneState:
-    """The zone after a look. Worse at once; better when all sensors have been beyond their margins for a while."""
+    """The zone after a look. Worse at once; better when all sensors have been beyond their margins for a while. A look
+    that does not tell how much memory is left makes no shortage of it better."""
     found = judge(readings, agent_bytes)
     top = worst(found)
     if top is None:
@@ -194,13 +199,16 @@ def next_state(before: ZoneState, readings: Readings, agent_bytes: int, now: Mom
         sensor, why = (top.sensor, top.why) if top.zone != "GREEN" else ("", "")
         return ZoneState(zone=top.zone, sensor=sensor, why=why)
     calm = max((one.calm for one in found), key=ZONES.index)
-    if ZONES.index(calm) >= ZONES.index(before.zone):
+    is_blind = before.sensor in OF_THE_MACHINE and all(one.sensor != TABLE[0].name for one in found)
+    if is_blind or ZONES.index(calm) >= ZONES.index(before.zone):
         return ZoneState(zone=before.zone, sensor=before.sensor, why=before.why)
     since = before.calm_since or now
     if now.since(since) < CALM_S:
         return ZoneState(zone=before.zone, sensor=before.sensor, why=before.why, calm_since=since)
-    cause = next((one for one in found if one.calm == calm), top)
-    return ZoneState(zone=calm, sensor=cause.sensor, why=cause.why if calm != "GREEN" else "")
+    if calm == "GREEN":
+        return ZoneState()
+    cause = next(one for one in found if one.calm == calm)
+    return ZoneState(zone=calm, sensor=cause.sensor, why=cause.why)
 
 
 def room_bytes(host: HostRecord) -> float:
@@ -211,7 +219,8 @@ def room_bytes(host: HostRecord) -> float:
     return max(0.0, readings.left_bytes - TABLE[0].yellow * readings.size_bytes)
 
 
-def processes_max(host: HostRecord) -> int:
-    """How many agent processes there may be without leaving GREEN."""
-    yellow, _ = TABLE[1].lines(host.readings, host.agent_bytes)
+def processes_max(host: HostRecord, expected_bytes: float = 0.0) -> int:
+    """How many agent processes there may be without leaving GREEN; `expected_bytes` is how large one is thought to be,
+    where nothing is known of this machine yet."""
+    yellow, _ = TABLE[1].lines(host.readings, host.agent_bytes or int(expected_bytes))
     return int(yellow)

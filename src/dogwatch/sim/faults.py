@@ -108,6 +108,8 @@ class Faults:
         self._machine = machine
         self._random = random
         self.counts: Counter[str] = Counter()
+        self.latest_s = 0.0
+        """When something has gone wrong last."""
         self._rates: dict[str, list[tuple[Fault, float]]] = {}
         strength = random.choice(STRENGTHS) if with_faults else 0.0
         for fault in FAULTS:
@@ -122,6 +124,7 @@ class Faults:
     def count(self, name: str, what: str = "") -> None:
         """Notes that it has happened."""
         self.counts[name] += 1
+        self.latest_s = self._machine.elapsed_s
         self._machine.tell(name, what)
 
     # On occasions.

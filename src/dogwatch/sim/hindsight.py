@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dogwatch.policy.alerts import TIERS
 from dogwatch.sim.aftermath import Change, Verdict, aftermath, span
 from dogwatch.sim.recording import Recording
+from dogwatch.sim.refold import Records
 from dogwatch.sim.replay import (
     RUN_ENDED,
     RUN_QUIET,
@@ -31,8 +32,6 @@ UNREPLAYED = {
     "what a client's transcript alone tells": "errors that ended a turn without a hook, the used context",
 }
 """What the record does not hold, and what is done instead."""
-
-
 NOT_REPLAYED = {
     "restarts_max": "it counts what would have followed",
     "restart_period_s": "it counts what would have followed",
@@ -79,10 +78,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
-    """How much of what was really recorded the replay with the recorded thresholds finds again."""
+    """How much of what was really recorded the replay with the recorded thresholds finds again; `unaided` is how much
+    of it without what those alerts themselves have seen, by events and spools alone."""
 
     recorded: int
     reproduced: int
+    unaided: int
     within_s: float
     missing: Sequence[str]
     extra: Sequence[str]
@@ -196,7 +197,7 @@ def _recorded(recording: Recording) -> dict[Key, float]:
         found.setdefault(key, alert.t)
     for past in recording.events:
         event = past.event
-        if event.kind == "action_taken" and str(event.body["alert"]).endswith(f":{UNANSWERED}"):
+        if event.kind == "action_taken" and str(event.body.get("alert", "")).endswith(f":{UNANSWERED}"):
             stall = str(event.body["alert"]).removeprefix(event.agent)
             found.setdefault((event.agent, stall, "RESTART"), past.t)
         elif event.kind == "run_quiet":
@@ -207,6 +208,8 @@ def _recorded(recording: Recording) -> dict[Key, float]:
 
 def _fidelity(recording: Recording, baseline: Mapping[Key, Raised], recorded: Mapping[Key, float]) -> Fidelity:
     within_s = 2 * recording.final.plan.limits.sweep_s
+    alone = replay(recording, recording.final.plan, aided=False) if recorded else {}
+    unaided = sum(key in alone and abs(alone[key].t - t) <= within_s for key, t in recorded.items())
     missing, extra = [], []
     for key, t in recorded.items():
         twin = baseline.get(key)
@@ -217,8 +220,14 @@ def _fidelity(recording: Recording, baseline: Mapping[Key, Raised], recorded: Ma
     for key, one in baseline.items():
         if key not in recorded and one.what not in (RUN_ENDED, RUN_QUIET):
             extra.append(f"{_named(key)} at {span(one.t)}: not in the record")
-    count = len(recorded)
-    return Fidelity(recorded=count, reproduced=count - len(missing), within_s=within_s, missing=missing, extra=extra)
+    return Fidelity(
+        recorded=len(recorded),
+        reproduced=len(recorded) - len(missing),
+        unaided=unaided,
+        within_s=within_s,
+        missing=missing,
+        extra=extra,
+    )
 
 
 def _named(key: Key) -> str:
@@ -226,7 +235,11 @@ def _named(key: Key) -> str:
 
 
 def _notes(recording: Recording, changes: Mapping[str, float]) -> Iterable[str]:
-    plan = recording.final.plan
+    plan, records = recording.final.plan, Records(recording.final)
+    for past in recording.events:
+        records.fold(past.event)
+    if records.unread:
+        yield f"{records.unread} events of an older dogwatch tell too little to be replayed"
     for agent in sorted(recording.blind):
         yield f"the spool of {agent} is not there any more: its silences cannot be replayed"
     quiet = sorted(

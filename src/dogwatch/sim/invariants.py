@@ -46,6 +46,8 @@ INVARIANTS = {
     "no_task_is_lost": "A task that is on the ledger stays there, and all tasks of a run that was completed are "
     "accepted.",
     "every_run_ends": "Every run ends within its time, delivered or with a named cause.",
+    "no_run_stands_still": "No run ends for want of progress while all its agents are well and idle, and nothing has "
+    "gone wrong for a while.",
     "what_is_delivered_is_there": "The deliverable of a completed run is there with the recorded bytes.",
     "nothing_is_left": "When a run is cleared, none of its processes lives; in the end no permit, no queue and no crew "
     "is left.",
@@ -60,6 +62,10 @@ INVARIANTS = {
 
 UNTOUCHED = ("provider", "dialog")
 """What is wrong with an agent and is no reason for a new incarnation."""
+ENDS = ("agent_restarted", "agent_reclaimed", "agent_quarantined", "agent_replaced")
+"""What is recorded when an incarnation shall not go on."""
+STOOD_STILL = ("no progress", "deadline")
+CALM_S = 600.0
 OVERDUE = ":overdue:"
 ALWAYS_S = float("inf")
 _ASKS = re.compile(r"/\d+$")
@@ -161,7 +167,7 @@ class Invariants(Witness):
         if record.state == "ERROR":
             return "given up"
         orders = [item.body for item in reader.items(orders_queue(agent.run.run))]
-        asked = [one for one in orders if one.get("action") == RECLAIM and one["agent"] == agent.name]
+        asked = [one for one in orders if one.get("order") == RECLAIM and one["agent"] == agent.name]
         return RECLAIM if any(one["incarnation"] == agent.incarnation for one in asked) else ""
 
     def crew_ended(self, berth: Berth, by: str, run: str) -> None:
@@ -239,7 +245,7 @@ class Invariants(Witness):
             if event.op_id in self._operations:
                 self.broken("operations_are_unique", f"{event.op_id} ({event.kind}) was recorded twice")
             self._operations.add(event.op_id)
-        if event.kind in ("agent_restarted", "agent_quarantined", "agent_replaced"):
+        if event.kind in ENDS:
             self._judge_end(event)
         elif event.kind in ("agent_spawn_intended", "agent_spawned"):
             self._follow(f"{event.run}/{event.agent}", int(event.body["incarnation"]), restart=False)
@@ -247,6 +253,8 @@ class Invariants(Witness):
             self._note_alert(event)
         elif event.kind == "run_ended" and event.body["state"] != "COMPLETED" and not event.body["cause"]:
             self.broken("every_run_ends", f"{event.run} is {event.body['state']} without a cause")
+        elif event.kind == "run_ended" and str(event.body["cause"]).startswith(STOOD_STILL):
+            self._judge_standstill(event)
         elif event.kind == "run_cleared":
             self._look_for_rest(event.run)
         elif event.kind in ("dispatch_dropped", "dispatch_miscounted"):
@@ -262,7 +270,7 @@ class Invariants(Witness):
         """Was it right to give this incarnation up?"""
         key, reason = f"{event.run}/{event.agent}", str(event.body["reason"])
         incarnation = self._incarnations.get(key, 1)
-        if event.kind == "agent_restarted":
+        if event.kind in ("agent_restarted", "agent_reclaimed"):
             self._follow(key, int(event.body["incarnation"]), restart=True)
         agent = self._machine.clients.get(key)
         if agent is None or not agent.lives or agent.incarnation != incarnation:
@@ -288,6 +296,16 @@ class Invariants(Witness):
             if before is not None and (before.boot != event.at.boot or event.at.mono - before.mono < least_s):
                 self.broken("one_alert_for_each_tier_and_stall", f"{event.run}: {key[1]} was raised again")
             self._alerts[key] = event.at
+
+    def _judge_standstill(self, event: Event) -> None:
+        """A run has ended because nothing moved. Was there any reason for that?"""
+        agents = [one for one in self._machine.clients.values() if one.run.run == event.run and one.lives]
+        waits = self._machine.ledger.read(lambda reader: reader.scan("waits/"))
+        if any(event.run in document.key for document in waits) or not agents:
+            return
+        is_calm = self._machine.elapsed_s - self._machine.faults.latest_s > CALM_S
+        if is_calm and all(one.turn.state == "idle" and not one.ill for one in agents):
+            self.broken("no_run_stands_still", f"{event.run}: {event.body['cause']}, and nothing was wrong")
 
     def _look_for_rest(self, run: str) -> None:
         living = [one.key for one in self._machine.clients.values() if one.run.run == run and one.lives]

@@ -126,7 +126,7 @@ class Silence:
 class Voice:
     """What one incarnation's hooks said, and what was seen of it when an alert was raised."""
 
-    def __init__(self, begun: float, ended: float, said: Sequence[Said], alerts: Sequence[Alert]) -> None:
+    def __init__(self, begun: float, ended: float, said: list[Said], alerts: Sequence[Alert]) -> None:
         self.said = said
         self.wrote = [one for one in said if one.wrote]
         first = Silence(min([begun, *(one.t for one in said[:1])]), ended, None)
@@ -206,7 +206,7 @@ def _voices(
     ended: dict[tuple[str, int], float] = {}
     for past in events:
         agent, body = past.event.agent, past.event.body
-        if past.event.kind == "agent_spawned":
+        if past.event.kind == "agent_spawned" and "process" in body:
             started[agent, int(body["incarnation"])] = (past.t, str(body["process"]["boot"]))
         elif past.event.kind in ("agent_restarted", "agent_reclaimed"):
             ended[agent, int(body["incarnation"]) - 1] = past.t

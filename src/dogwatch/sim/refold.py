@@ -48,6 +48,8 @@ class Records:
         self.watched_since: Moment | None = None
         self.held_at: Moment | None = None
         self.progress: Moment | None = None
+        self.unread = 0
+        """How many events could not be understood."""
         self._views: dict[int, RunView] = {}
 
     def view(self, plan: Plan) -> RunView:
@@ -68,9 +70,14 @@ class Records:
     def fold(self, event: Event) -> None:
         """One more event."""
         change = _CHANGES.get(event.kind)
-        if change is not None:
+        if change is None:
+            return
+        self._views = {}
+        try:
             change(self, event, event.body)
-            self._views = {}
+        except (KeyError, TypeError, ValueError):
+            # An older dogwatch has told less of it.
+            self.unread += 1
 
     def _agent(self, name: str, **changes: Any) -> None:
         if name in self.agents:

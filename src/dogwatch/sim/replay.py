@@ -74,10 +74,10 @@ def changed_plan(plan: Plan, changes: Mapping[str, Any]) -> Plan:
     return replace(plan, limits=replace(plan.limits, **changes))
 
 
-def replay(recording: Recording, plan: Plan) -> dict[Key, Raised]:
+def replay(recording: Recording, plan: Plan, *, aided: bool = True) -> dict[Key, Raised]:
     """The first of everything that would have been said and done for each stall, under the plan's limits, as long as
-    the world went on as it was recorded."""
-    player = _Player(recording, plan)
+    the world went on as it was recorded. It is `aided` by what the recorded alerts have seen."""
+    player = _Player(recording, plan, aided)
     player.play()
     return player.raised
 
@@ -100,11 +100,12 @@ def later(recording: Recording, raised: Raised, plan: Plan) -> float | None:
 class _Player:
     """One replay under way."""
 
-    def __init__(self, recording: Recording, plan: Plan) -> None:
+    def __init__(self, recording: Recording, plan: Plan, aided: bool) -> None:
         self.raised: dict[Key, Raised] = {}
         self._recording = recording
         self._plan = plan
         self._records = Records(recording.final)
+        self._aided = aided
 
     def play(self) -> None:
         """The watchdog looks every few seconds, and after every event. What an event of that instant tells came of the
@@ -151,7 +152,7 @@ class _Player:
         if voice is None or agent.agent in self._recording.blind or agent.probed is not None:
             return False
         silence = voice.at(t)
-        if silence.said is None or silence.alerts or _overdue(view, agent.agent, now):
+        if silence.said is None or (self._aided and silence.alerts) or _overdue(view, agent.agent, now):
             return False
         turn = silence.said.turn
         if silence.plain is None:
@@ -165,7 +166,7 @@ class _Player:
         voice = self._recording.voices.get((agent.agent, agent.incarnation))
         if role is None or voice is None or agent.agent in self._recording.blind or not harness(role.harness).hooks:
             return Sight(process="alive", session="alive", hooks=False), False
-        silence = voice.at(t)
+        silence = voice.at(t) if self._aided else replace(voice.at(t), alerts=[])
         turn = silence.said.turn if silence.said is not None else Turn()
         dead = [alert for alert in silence.alerts if alert.t <= t and _is_death(alert)]
         life, assumed = self._life(view, agent, turn, silence, t, now)

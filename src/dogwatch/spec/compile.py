@@ -54,7 +54,7 @@ def _role(name: str, role: schema.Role, folder: str) -> plan.Role:
         environment=dict(role.environment),
         inherit=tuple(role.inherit),
         limits=dict(role.limits),
-        memory_max_gb=role.memory_max_gb or 0.0,
+        memory_max_gb=role.memory_max_gb,
         count=role.count,
     )
 

@@ -152,11 +152,13 @@ class Role(Part):
     limits: OwnLimits = Field(
         {}, description="Thresholds of the file's `limits` that are others for its holders, such as `nudge_s: 120`."
     )
-    memory_max_gb: Annotated[float, Field(gt=0, le=4096)] | None = Field(
-        None,
+    memory_max_gb: float = Field(
+        0.0,
+        ge=0,
+        le=4096,
         description="How much memory each holder may take, with everything that it starts, before the kernel ends what"
-        " has taken it. Never more than `agent_memory` in the host's `host.yaml`, which counts if nothing is given."
-        " Where control groups allow no limit, `dogwatch doctor` says so.",
+        " has taken it. Never more than `agent_memory` in the host's `host.yaml`, which counts with 0. Where control"
+        " groups allow no limit, `dogwatch doctor` says so.",
     )
     count: int = Field(
         1,

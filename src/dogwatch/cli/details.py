@@ -125,7 +125,7 @@ def _agents(run: Run) -> list[Row]:
             str(agent["pid"] or "-"),
             str(agent["restarts"]),
             str(agent["nudges"]),
-            agent["cause"] or "-",
+            agent["cause"] or agent["waits_for"] or "-",
         )
         for agent in run["agents"]
     ]

@@ -134,6 +134,10 @@ def _sentences(
     lines = [f"{title} is {agent.state} as incarnation {agent.incarnation}; its health is {agent.health}."]
     if agent.cause:
         lines.append(f"It was given up: {clean(agent.cause)}.")
+    elif agent.process is None and agent.held:
+        lines.append(f"It is not started yet: {clean(agent.held)}.")
+    elif agent.process is None and agent.resting:
+        lines.append(f"It rests until there is work for it: {clean(agent.resting)}.")
     elif seen is not None:
         lines.append(
             f"For {duration(now.since(seen.since))} it has been {seen.kind.replace('_', ' ')}"

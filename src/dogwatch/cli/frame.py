@@ -91,7 +91,9 @@ def _agent(agent: dict[str, Any], names: int, tasks: int) -> Line:
     ]
     if agent["nudges"]:
         line.append((f"  nudged {agent['nudges']}", "yellow"))
-    return [*line, (f"  {clean(agent['cause'])}", "red")] if agent["cause"] else line
+    if agent["cause"]:
+        return [*line, (f"  {clean(agent['cause'])}", "red")]
+    return [*line, (f"  {clean(agent['waits_for'])}", "dim")] if agent["waits_for"] else line
 
 
 def _agents_in_one_line(run: dict[str, Any]) -> list[Line]:

@@ -13,6 +13,7 @@
                      "waits":       [{"waiter", "target", "what", "age_s"}],
                      "agents":      [{"agent", "role", "state", "incarnation", "name", "session", "pid",
                                       "task", "age_s", "restarts", "nudges", "cause",
+                                      "waits_for":   what keeps it from being started, or why it rests, or "",
                                       "health", "stall_count", "replacement_count", "heartbeat_age_s",
                                       "task_update_age_s", "rings": of "namespace", "hook", "wrappers",
                                       "usage": {"calls", "input_tokens", "output_tokens", "cache_creation_tokens",
@@ -251,6 +252,7 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
         "restarts": len(body.get("restarts", ())),
         "nudges": body.get("nudges", 0),
         "cause": body.get("cause", ""),
+        "waits_for": _waits_for(body),
         "health": body.get("health", "healthy"),
         "stall_count": body.get("stall_count", 0),
         "replacement_count": body.get("replacement_count", 0),
@@ -259,6 +261,14 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
         "rings": list(_rings(body)) if process else [],
         "diagnosis": _diagnosis(seen, until) if seen else None,
     }
+
+
+def _waits_for(body: Body) -> str:
+    if body.get("process") is not None or body["state"] == "ERROR":
+        return ""
+    if body.get("held"):
+        return f"waits: {body['held']}"
+    return f"rests until it is needed: {body['resting']}" if body.get("resting") else ""
 
 
 def _rings(body: Body) -> tuple[str, ...]:

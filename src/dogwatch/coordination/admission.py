@@ -105,20 +105,22 @@ def is_gone(reader: Reader, permit: PermitRecord, life: Life) -> bool:
     """Whether there is evidence that the permit's holder is gone. What is just being started is not gone, also where
     nobody knows its process yet: whoever started it finds it, or its run ends."""
     launch = permit.launch
+    if permit.process is not None and life(permit.process) != "dead":
+        return False
     if launch.run and _is_cleared(reader, launch.run):
         return True
     if launch.kind == "run":
         return False
     if launch.kind == "process":
-        return permit.process is None or life(permit.process) == "dead"
+        return True
     document = reader.get(launch.holder.replace(":", "/", 1))
     if document is None:
-        return permit.process is None or life(permit.process) == "dead"
+        return True
     noted = document.body.get("process")
     current = decode(ProcessId, noted) if noted is not None else None
     if current is None and _is_starting(launch, document.body):
         return False
-    return all(process is None or life(process) == "dead" for process in (permit.process, current))
+    return current is None or life(current) == "dead"
 
 
 def _is_predecessor_s(reader: Reader, permit: PermitRecord) -> bool:

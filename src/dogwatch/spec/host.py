@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import stat
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from dogwatch.spec.source import kind_of
 BYTES_MAX = 64 * 1024
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(B|KB|MB|GB|TB)", re.IGNORECASE)
 _UNITS = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_FILE = "it must be a file that may be read, with the operator's settings of this host"
 OFF = -1
 """What `agent_memory: off` means: no limit for agents."""
 
@@ -29,9 +31,15 @@ def load_host(path: str) -> HostSettings:
     except FileNotFoundError:
         return HostSettings()
     except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", hint="the operator's settings of this host") from None
-    with open(fd, "rb") as file:
-        data = file.read(BYTES_MAX + 1)
+        raise SpecError(f"{path}: {error.strerror}", hint=_FILE) from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise SpecError(f"{path}: not a file", hint=_FILE)
+        data = os.read(fd, BYTES_MAX + 1)
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", hint=_FILE) from None
+    finally:
+        os.close(fd)
     if len(data) > BYTES_MAX:
         raise SpecError(f"{path}: larger than {BYTES_MAX} bytes", hint="it has a few lines; see docs/memory.md")
     return parse_host(data, path)
@@ -72,7 +80,7 @@ def _size(value: Any) -> int:
 
 
 def _size_or_off(value: Any) -> int:
-    return OFF if value in (False, "off") else _size(value)
+    return OFF if value is False or value == "off" else _size(value)
 
 
 def _count(value: Any) -> int:

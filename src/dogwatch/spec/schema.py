@@ -130,9 +130,9 @@ class Role(Part):
     )
     credential: Name | None = Field(
         None,
-        description="The account that its client works on, by a name of yours. Roles with the same one are held together"
-        " when its provider refuses work, and share the cap that `host.yaml` may set for it. One for each harness if not"
-        " given.",
+        description="The account that its client works on, by a name of yours. Roles with the same one are held"
+        " together when its provider refuses work, and share the cap that `host.yaml` may set for it. One for each"
+        " harness if not given.",
     )
     sandbox: Literal["auto", "strict", "off"] | None = Field(
         None,

@@ -145,6 +145,13 @@ def grow(program: Program, step: Step, message: Message) -> Steps[None]:
     program.body.truth.did("grew", mb=step["mb"])
 
 
+def release(program: Program, step: Step, message: Message) -> Steps[None]:
+    taken = sum(map(len, program.body.memory)) >> 20
+    program.body.memory.clear()
+    program.body.truth.did("released", mb=taken)
+    yield from ()
+
+
 def stop_loop(program: Program, step: Step, message: Message) -> Steps[None]:
     """As under a hook that holds every stop. The client says so from the second stop of the turn on."""
     body = program.body

@@ -286,6 +286,7 @@ STEPS: dict[str, dict[str, Field]] = {
     "swallow_enter": {"times": (_whole, 1)},
     "draft": {"text": (_text, _REQUIRED)},
     "grow": {"mb": (_whole, _REQUIRED), "seconds": (_seconds, 0.0)},
+    "release": {},
     "subagent": {
         "type": (_text, "general-purpose"),
         "seconds": (_seconds, 1.0),

@@ -133,6 +133,7 @@ STEPS: dict[str, Callable[[Program, Step, Message], Steps[None]]] = {
     "swallow_enter": faults.swallow_enter,
     "draft": faults.draft,
     "grow": faults.grow,
+    "release": faults.release,
     "stop_loop": faults.stop_loop,
     "context": faults.context,
     "compact": faults.compact,

@@ -233,9 +233,9 @@ class Claimants:
             return life(process, boot)
 
         def left(tx: Tx) -> list[str]:
-            freed, gone = abandoned(tx, lives)
-            found = [one.key for one in (*load_all(tx, PermitRecord, "permit/"), *load_all(tx, WaitRecord, "waits/"))]
-            return sorted(set(found) - {one.key for one in (*freed, *gone)})
+            permits, waits = abandoned(tx, lives)
+            gone = {permit.key for permit in permits} | {wait.key for wait in waits}
+            return [one.key for prefix in ("permit/", "waits/") for one in tx.scan(prefix) if one.key not in gone]
 
         if kept := self._open().run(left):
             raise ViolatedError(f"all claimants are dead, and these are left: {', '.join(kept)}")

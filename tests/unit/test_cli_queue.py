@@ -73,7 +73,7 @@ def test_each_waiting_run_says_for_what(ledger: Store, capsys: pytest.CaptureFix
     rows = [line.split(None, 3) for line in shown.splitlines() if line.startswith("tide-")]
     assert [row[0] for row in rows] == [first, second]
     assert rows[0][2:] == ["zone", "memory is YELLOW: memory available: 15%"]
-    assert rows[1][2:] == ["order", f"it is behind {first}"]
+    assert rows[1][2:] == ["order", f"{first} is before it"]
 
 
 def test_whoever_was_let_in_is_shown_with_what_it_uses_and_the_caps(

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from dogwatch.cli.framework import open_ledger, print_json, the_home
+from dogwatch.cli.snapshot import reasons_to_wait
 from dogwatch.cli.table import columns, duration, number, size, wants_colour, width_of
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load, load_all
@@ -52,10 +53,9 @@ def take(reader: Reader, now: Moment) -> dict[str, Any]:
     host = load(reader, HostRecord, "host")
     waits = {wait.launch.holder: wait for wait in load_all(reader, WaitRecord, "waits/")}
     permits = load_all(reader, PermitRecord, "permit/")
-    queue = sorted(load_all(reader, QueuedRun, "queued/"), key=lambda one: one.number)
     return {
         "host": _host(host, now) if host is not None else None,
-        "queue": [_queued(reader, one, queue, waits, now) for one in queue],
+        "queue": [_queued(reader, run, reason, waits, now) for run, reason in reasons_to_wait(reader).items()],
         "waits": [_wait(wait, now) for wait in waits.values() if wait.launch.kind != "run"],
         "permits": [_permit(permit, host, now) for permit in permits],
         "caps": list(_caps(permits, host.settings)) if host is not None else [],
@@ -83,20 +83,16 @@ def _host(host: HostRecord, now: Moment) -> dict[str, Any]:
     }
 
 
-def _queued(
-    reader: Reader, one: QueuedRun, queue: Sequence[QueuedRun], waits: Mapping[str, WaitRecord], now: Moment
-) -> dict[str, Any]:
-    run = load(reader, RunRecord, f"run/{one.run}")
-    wait = waits.get(f"run:{one.run}")
-    before = [other.run for other in queue if other.number < one.number]
-    if wait is not None:
-        reason, limit = wait.answer.reason, wait.answer.limit
-    elif before:
-        reason, limit = f"it is behind {before[-1]}", "order"
-    else:
-        reason, limit = "the dispatcher has not looked at it yet", ""
-    age_s = round(now.since(run.created), 3) if run is not None else None
-    return {"run": one.run, "group": one.group, "waits_s": age_s, "limit": limit, "reason": reason}
+def _queued(reader: Reader, run: str, reason: str, waits: Mapping[str, WaitRecord], now: Moment) -> dict[str, Any]:
+    record, queued = load(reader, RunRecord, f"run/{run}"), load(reader, QueuedRun, f"queued/{run}")
+    wait = waits.get(f"run:{run}")
+    return {
+        "run": run,
+        "group": queued.group if queued is not None else "",
+        "waits_s": round(now.since(record.created), 3) if record is not None else None,
+        "limit": wait.answer.limit if wait is not None else "order",
+        "reason": reason,
+    }
 
 
 def _wait(wait: WaitRecord, now: Moment) -> dict[str, Any]:
@@ -157,7 +153,7 @@ def _profile(profile: MemoryProfile) -> Iterable[dict[str, Any]]:
 def _shown(found: Mapping[str, Any], *, with_profiles: bool) -> list[str]:
     table = partial(columns, colour=wants_colour(sys.stdout), width=width_of(sys.stdout))
     lines = list(_host_lines(found["host"]))
-    waiting = [(one["run"], duration(one["waits_s"]), one["limit"] or "-", one["reason"]) for one in found["queue"]]
+    waiting = [(one["run"], duration(one["waits_s"]), one["limit"], one["reason"]) for one in found["queue"]]
     waiting += [
         (one["holder"].partition(":")[2], duration(one["waits_s"]), one["limit"], one["reason"])
         for one in found["waits"]

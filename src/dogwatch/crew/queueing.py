@@ -73,7 +73,9 @@ def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: M
     while queue:
         going = ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/run:"))
         head = first(queue, going)
-        if head is None or not _admit(ledger, lease, life, head, host, outlook, now, log):
+        if head is None:
+            break  # Who waits for a place in its own group would not come in with more memory either.
+        if not _admit(ledger, lease, life, head, host, outlook, now, log):
             return False
         queue.remove(head)
     return outlook.fits(host)[0]

@@ -75,9 +75,14 @@ class VirtualAgent:
 
     def rss_bytes(self) -> int:
         """How much memory its processes take now."""
-        turn = self.turn
-        since = turn.since if turn.state == "working" and not self.hung else None
-        return self.body.rss_bytes(self.machine.now.mono, since, len(self.running))
+        return self.body.rss_bytes(self.machine.now.mono, self._working_since(), len(self.running))
+
+    def largest_bytes(self) -> int:
+        """How much the largest of its processes takes now."""
+        return self.body.largest_bytes(self.machine.now.mono, self._working_since(), len(self.running))
+
+    def _working_since(self) -> float | None:
+        return self.turn.since if self.turn.state == "working" and not self.hung else None
 
     def after(self, seconds: float, deed: Callable[[], None]) -> None:
         """Does it later, unless it has died by then."""
@@ -94,6 +99,11 @@ class VirtualAgent:
         self.machine.note_prompt(self, found)
         self._count_work()
         receipts = {**self.turn.receipts, **{header.id: mono for header in found}}
+        if found and found[0].kind == "canary":
+            # The hook refuses it: there is a receipt, and no turn.
+            self.turn = replace(self.turn, receipts=receipts, newest=mono)
+            self.machine.stir(self.run.run)
+            return
         opened = Turn("working", mono, mono, self.process.pid, receipts)
         self.turn = replace(opened, subagents=self.turn.subagents, begun=self.turn.begun)
         self.ill, self.screen = "", ""

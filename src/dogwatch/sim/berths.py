@@ -130,4 +130,4 @@ class Berth:
         elif self.name == "watchdog":
             self.member = Watchdog(self.run, lease, self._log)
         else:
-            self.member = Dispatcher(lease, self._log, machine.now)
+            self.member = machine.dispatcher(lease, self._log)

@@ -78,8 +78,9 @@ class VirtualEyes:
                 continue
             rss = one.rss_bytes()
             found[key] = AgentMemory(rss_bytes=rss)
-            if largest is None or rss > largest.rss_bytes:
-                largest = Largest(rss_bytes=rss, pid=process.pid, name="agent", agent=key)
+            alone = one.largest_bytes()
+            if largest is None or alone > largest.rss_bytes:
+                largest = Largest(rss_bytes=alone, pid=process.pid, name="agent", agent=key)
         left = max(0, host.left_bytes(used))
         if ceiling_bytes:
             left = min(left, max(0, ceiling_bytes - sum(one.rss_bytes for one in found.values())))
@@ -91,7 +92,7 @@ class VirtualEyes:
             swap_free_bytes=max(0, host.swap_free_bytes(used)),
             pressure_some_percent=pressure,
             pressure_full_percent=pressure / 2,
-            processes=len(found),
+            processes=host.processes + len(found),
             largest=largest,
             agents=found,
         )

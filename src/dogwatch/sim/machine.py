@@ -11,7 +11,8 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from dogwatch.crew.dispatcher import CADENCE_S
+from dogwatch.crew.dispatcher import CADENCE_S, Dispatcher
+from dogwatch.crew.log import Log
 from dogwatch.crew.tallies import AgentTally
 from dogwatch.ledger.api import START, Event, Lease, Store
 from dogwatch.ledger.records import load_run
@@ -141,6 +142,10 @@ class Machine:
     def ledger_for(self, berth: Berth) -> Store:
         """The ledger as this member has it."""
         return self.ledger
+
+    def dispatcher(self, lease: Lease, log: Log) -> Dispatcher:
+        """Whoever takes the dispatcher's place."""
+        return Dispatcher(lease, log, self.now)
 
     def tally(self, run: str, agent: str) -> AgentTally | None:
         """What is counted of the agent."""

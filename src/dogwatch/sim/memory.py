@@ -18,6 +18,8 @@ class Host:
     size_bytes: int = 64 * GB
     base_bytes: int = 4 * GB
     swap_bytes: int = 0
+    processes: int = 0
+    """Agents of somebody else, which the sensor counts too."""
 
     def left_bytes(self, used_bytes: int) -> int:
         """What is left in memory when agents use so much; below nothing is what has gone to the swap space."""
@@ -58,12 +60,20 @@ class Body:
 
     def rss_bytes(self, mono: float, working_since: float | None, subagents: int) -> int:
         """How much it takes at that time."""
+        total = self._own_bytes(mono, working_since) + subagents * self.shape.subagent_bytes
+        if self.spikes:
+            total += sum(size for since, until, size in self.spikes if since <= mono < until)
+        return int(total)
+
+    def largest_bytes(self, mono: float, working_since: float | None, subagents: int) -> int:
+        """The same for the largest of its processes: its client, a sub-agent or a tool."""
+        tools = [size for since, until, size in self.spikes if since <= mono < until]
+        below = [self.shape.subagent_bytes] if subagents else []
+        return int(max([self._own_bytes(mono, working_since), *below, *tools]))
+
+    def _own_bytes(self, mono: float, working_since: float | None) -> float:
         shape = self.shape
         worked_s = self.worked_s + (mono - working_since if working_since is not None else 0.0)
         grown = (shape.full_bytes - shape.start_bytes) * min(1.0, worked_s / shape.grow_s)
-        total = shape.start_bytes + grown + subagents * shape.subagent_bytes
-        if self.spikes:
-            total += sum(size for since, until, size in self.spikes if since <= mono < until)
-        if self.leak_bytes_s:
-            total += self.leak_bytes_s * max(0.0, mono - self.leaks_since)
-        return int(total)
+        leaked = self.leak_bytes_s * max(0.0, mono - self.leaks_since) if self.leak_bytes_s else 0.0
+        return shape.start_bytes + grown + leaked

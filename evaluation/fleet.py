@@ -25,7 +25,7 @@ from dogwatch.policy.forecast import ALL, SAMPLES_MIN
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from evaluation.machine import new_machine
-from evaluation.pipelines import CLIENT_MB, MB, Size, write
+from evaluation.pipelines import CLIENT_MB, GO, MB, Size, write
 
 ROOT = Path(__file__).resolve().parent.parent
 PREFIX = "ev"
@@ -132,7 +132,14 @@ class Gauge:
 
 def naive(size: Size, say: Say) -> dict[str, Any]:
     """All at once: dogwatch is not told how large the machine is, and takes the whole computer for it."""
-    return _measure(size, "naive", say, _start_all)
+
+    def start(fleet: Fleet, say: Say) -> None:
+        _start_all(fleet)
+        if size.is_short:
+            _wait_there(fleet, say)
+            (fleet.project / GO).touch()
+
+    return _measure(size, "naive", say, start)
 
 
 def admission(size: Size, say: Say) -> dict[str, Any]:
@@ -140,16 +147,17 @@ def admission(size: Size, say: Say) -> dict[str, Any]:
 
     def start(fleet: Fleet, say: Say) -> None:
         fleet.tell(memory=f"{size.limit_mb} MB")
-        if size.is_taught:
+        if size.is_short:
             _teach(fleet)
+            (fleet.project / GO).touch()
         else:
             _learn(fleet, say)
-        _start_all(fleet, say)
+        _start_all(fleet)
 
     return _measure(size, "admission", say, start)
 
 
-def _start_all(fleet: Fleet, say: Say) -> None:
+def _start_all(fleet: Fleet) -> None:
     fleet.dogwatch("run", *fleet.files, "--rounds", str(fleet.size.rounds), "--prefix", PREFIX, "--detach")
 
 
@@ -170,6 +178,17 @@ def _teach(fleet: Fleet) -> None:
     """What a first run would have taught, for a version of the experiment that has no time for one."""
     peaks = tuple(round((fleet.size.full_mb * times + CLIENT_MB) * MB) for times in (0.95, 1.0, 1.05, 1.2, 1.25, 1.3))
     fleet.ledger.run(lambda tx: save(tx, MemoryProfile(harness="scripted", peaks={ALL: peaks})))
+
+
+def _wait_there(fleet: Fleet, say: Say) -> None:
+    """Until every agent has got its task."""
+    until = time.monotonic() + END_S
+    while time.monotonic() < until:
+        there = len({(e.run, e.agent) for e in fleet.events() if e.kind == "message_delivered"})
+        say(f"{there} of {fleet.size.agents} agents are there")
+        if there >= fleet.size.agents:
+            return
+        time.sleep(LOOK_S)
 
 
 def _wait_over(fleet: Fleet, count: int, say: Say) -> None:

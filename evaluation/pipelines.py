@@ -25,8 +25,9 @@ class Size:
     grow_s: float
     hold_s: float
     limit_mb: int
-    is_taught: bool = False
-    """Whether the memory of earlier runs is given, instead of being learnt in a first run."""
+    is_short: bool = False
+    """One task for each agent, which begins for all that are there at one moment; a death costs the run, so that nobody
+    has to wait for the fourth one; and what agents take is given, instead of being learnt in a first run."""
 
     @property
     def runs(self) -> int:
@@ -39,14 +40,16 @@ class Size:
 
 
 TOPICS = ("tides", "eels")
-LONG = Size(rounds=6, researchers=2, first_mb=60, full_mb=90, grow_s=5, hold_s=20, limit_mb=2300)
-SHORT = Size(rounds=5, researchers=1, first_mb=0, full_mb=70, grow_s=1, hold_s=8, limit_mb=1300, is_taught=True)
-CLIENT_MB = 30
+LONG = Size(rounds=6, researchers=2, first_mb=60, full_mb=90, grow_s=5, hold_s=16, limit_mb=2600)
+SHORT = Size(rounds=4, researchers=1, first_mb=0, full_mb=100, grow_s=1, hold_s=4, limit_mb=1740, is_short=True)
+GO = "go"
+"""The file that the agents of the short version wait for."""
+CLIENT_MB = 28
 """What a scripted agent and its commands take besides."""
 
 
 def write(folder: Path, size: Size) -> list[Path]:
-    """The pipeline files with their scenarios; all limits are the defaults."""
+    """The pipeline files with their scenarios."""
     for role, times in (("researcher", 1.0), ("editor", 1.25)):
         (folder / f"{role}.json").write_text(json.dumps(_scenario(size, times)))
     return [_pipeline(folder, topic, size) for topic in TOPICS]
@@ -57,10 +60,12 @@ def _scenario(size: Size, times: float) -> dict[str, Any]:
         grow = {"grow": {"mb": round(mb * times), "seconds": size.grow_s}}
         return ["release", grow, {"work": size.hold_s}, "continue"]
 
-    rules = [{"on": "dispatch", "subject": "report*", "do": task(size.full_mb)}]
-    if size.first_mb:
-        rules.insert(0, {"on": "dispatch", "subject": "notes*", "do": task(size.first_mb)})
-    return {"work_s": 0.2, "rules": rules}
+    if size.is_short:
+        start = {"tool": {"command": ["sh", "-c", f'until [ -e "$DOGWATCH_PROJECT/{GO}" ]; do sleep 0.1; done']}}
+        tasks = {"report*": [start, *task(size.full_mb)]}
+    else:
+        tasks = {"notes*": task(size.first_mb), "report*": task(size.full_mb)}
+    return {"work_s": 0.2, "rules": [{"on": "dispatch", "subject": name, "do": do} for name, do in tasks.items()]}
 
 
 def _pipeline(folder: Path, topic: str, size: Size) -> Path:
@@ -68,13 +73,12 @@ def _pipeline(folder: Path, topic: str, size: Size) -> Path:
         "researcher": {"harness": "scripted", "script": "researcher.json", "count": size.researchers},
         "editor": {"harness": "scripted", "script": "editor.json"},
     }
-    if size.researchers == 1:
-        del roles["researcher"]["count"]
     text = {
         "name": topic,
         "roles": roles,
-        "phases": [_phase(name) for name in (["notes"] if size.first_mb else []) + ["report"]],
+        "phases": [_phase(name) for name in (("report",) if size.is_short else ("notes", "report"))],
         "deliverable": {"path": "report-editor.md"},
+        "limits": {"restarts_max": 0} if size.is_short else {},
     }
     path = folder / f"{topic}.yaml"
     path.write_text(json.dumps(text, indent=1))

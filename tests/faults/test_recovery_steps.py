@@ -89,9 +89,6 @@ class Eyes:
     def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
         return 0.0
 
-    def memory_left(self) -> float | None:
-        return None
-
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         return {output.path: "" for output in outputs}
 

@@ -25,7 +25,7 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import CONTEXT_FULL
 from dogwatch.policy.turns import failed
 from dogwatch.spec.host import load_host
-from dogwatch.world import census, files, groups, memory, processes, tmux
+from dogwatch.world import census, files, groups, processes, tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.instructions import InstructionsFile, ReadingReader
@@ -249,10 +249,6 @@ class MachineEyes:
 
     def memory(self, agents: Mapping[str, ProcessId], ceiling_bytes: int) -> Readings:
         return self._sensors.read(agents, ceiling_bytes)
-
-    def memory_left(self) -> float | None:
-        seen = memory.memory()
-        return seen.left_bytes / seen.size_bytes if seen.left_bytes is not None and seen.size_bytes else None
 
     def settings(self) -> tuple[HostSettings, str]:
         about = _about(self.home.host)

@@ -101,14 +101,16 @@ def obey(helm: Helm, view: RunView, item: Item) -> bool:
         return obey_reclaim(helm, view, item)
     name = str(item.body["agent"])
     agent = view.agents.get(name)
-    if not name or (agent is not None and agent.state != "ERROR" and agent.process is None):
+    waits = agent is not None and bool(agent.held or agent.resting)
+    if not name or (agent is not None and agent.state != "ERROR" and agent.process is None and not waits):
         # An order to end the whole run is obeyed at the beginning of a step: this one came in the middle.
         return False
 
     def fn(tx: Tx) -> bool:
         _done(tx, item)
+        rests = agent is not None and bool(agent.resting)
         return agent is not None and restart(
-            tx, view, agent, "killed by the operator", [f"order {item.id}"], counts=False
+            tx, view, agent, "killed by the operator", [f"order {item.id}"], counts=False, rests=rests
         )
 
     return helm.record(fn)

@@ -167,7 +167,7 @@ def _is_obsolete(view: RunView, message: MessageRecord) -> bool:
         duty is None
         or duty.subject != message.subject
         or duty.delivered is None
-        or duty.delivered.mono > message.queued.mono
+        or message.queued.is_before(duty.delivered)
     )
 
 

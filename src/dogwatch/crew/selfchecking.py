@@ -9,6 +9,7 @@ from dogwatch.crew.membership import is_silent
 from dogwatch.crew.tasks import counted
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model.memory import HostRecord
 from dogwatch.model.records import ChecksRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.markers import miscounts
@@ -18,7 +19,7 @@ CHECK_S = 10.0
 
 
 def check(helm: Helm, view: RunView) -> None:
-    """One round, once all agents are there; what has just failed is an event."""
+    """One round, once the work has begun; what has just failed is an event."""
     if view.run.started is None:
         return
     before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
@@ -59,7 +60,7 @@ def _facts(helm: Helm, view: RunView) -> Facts:
         sights=eyes.look(view, names, screens=False) if names else {},
         now=helm.now,
         missing={task: why for task, why in missing.items() if why},
-        memory_left=eyes.memory_left(),
+        host=helm.ledger.read(lambda reader: load(reader, HostRecord, "host")),
         watchdog=trouble,
         miscounts=helm.ledger.read(lambda reader: miscounts(*counted(reader, helm.run))),
     )

@@ -61,13 +61,13 @@ def _tend(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """Two stages: who was asked and gave no sign of life has stalled; who stays so is unresponsive."""
     limits = view.limits_of(agent.agent)
     if agent.probed is not None:
-        beaten = agent.last_heartbeat is not None and agent.last_heartbeat.mono > agent.probed.mono
+        beaten = agent.last_heartbeat is not None and agent.probed.is_before(agent.last_heartbeat)
         if beaten or max(sight.turn.newest, sight.life) > agent.probed.mono:
             helm.record(lambda tx: _recovered(tx, agent))
         elif helm.now.since(agent.probed) >= limits.probe_s and sight.process == "alive":
             helm.record(lambda tx: _stalled(tx, view, agent, sight))
     elif agent.stalled is not None:
-        if sight.turn.newest > agent.stalled.mono:
+        if sight.turn.newest > (agent.stalled.mono if agent.stalled.boot == helm.now.boot else 0.0):
             helm.record(lambda tx: _recovered(tx, agent))
         elif agent.health == "stalled" and helm.now.since(agent.stalled) >= limits.unresponsive_s:
             helm.record(lambda tx: _unresponsive(tx, agent))

@@ -58,9 +58,6 @@ class Eyes(CrewEyes, Protocol):
     def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
         """When the client of the agent's incarnation last read the file, on the monotonic clock; 0 for never."""
 
-    def memory_left(self) -> float | None:
-        """The share of the machine's memory that is left; None where no sensor says."""
-
     def marker(self, folder: str, outputs: Sequence[Output]) -> dict[str, str]:
         """What the outputs look like now."""
 

@@ -49,7 +49,7 @@ class MemoryWatch:
         if problem and before is not None:
             # A dispatcher that starts anew has not seen the last that were right.
             settings = before.settings
-        roots, subagents = ledger.read(lambda reader: _agents(reader, runs))
+        roots, subagents = ledger.read(lambda reader: watched_agents(reader, runs))
         profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
         readings = self._growth.noted(eyes.memory(roots, settings.memory_bytes), now.mono, roots)
         readings = replace(readings, processes=readings.processes + subagents)
@@ -125,7 +125,7 @@ def _is_news(before: HostRecord, host: HostRecord) -> bool:
     return moved > 0.01 * (new.size_bytes or GB) or host.at.since(before.at) >= WRITE_S
 
 
-def _agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, ProcessId], int]:
+def watched_agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, ProcessId], int]:
     """The living agents of these runs, and how many sub-agents their clients have told of."""
     roots: dict[str, ProcessId] = {}
     subagents = 0

@@ -65,8 +65,23 @@ def change(tx: Tx, kind: type[R], key: str, fn: Callable[[R], R]) -> R:
     return record
 
 
+VIEWED = frozenset(
+    (
+        *("run", "plan", "agent", "task", "checkpoint", "message", "gate", "crew", "overdue"),
+        *("instructions", "reading"),
+    )
+)
+"""The first words of the keys of everything that is in the view of a run; the run is the second."""
+
+
 def load_run(reader: Reader, run: str) -> RunView:
-    """Everything the ledger keeps of a run."""
+    """Everything the ledger keeps of a run. A reader may remember it for as long as nothing of it changes, as the
+    simulator's does."""
+    remembered: Callable[[str, Callable[[], RunView]], RunView] | None = getattr(reader, "view", None)
+    return remembered(run, lambda: _load_run(reader, run)) if remembered else _load_run(reader, run)
+
+
+def _load_run(reader: Reader, run: str) -> RunView:
     record = load(reader, RunRecord, f"run/{run}")
     plan = load(reader, Plan, f"plan/{run}")
     if record is None or plan is None:

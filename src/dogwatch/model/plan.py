@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Literal
 
 Risk = Literal["normal", "high", "critical"]
@@ -69,9 +70,12 @@ class Role:
 
     def agents(self) -> tuple[str, ...]:
         """The names of this role's holders: the role's own for one, numbered for several."""
-        if self.count == 1:
-            return (self.name,)
-        return tuple(f"{self.name}-{number}" for number in range(1, self.count + 1))
+        return (self.name,) if self.count == 1 else _numbered(self.name, self.count)
+
+
+@lru_cache(maxsize=256)
+def _numbered(name: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{name}-{number}" for number in range(1, count + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -240,6 +240,7 @@ def heaviest(phases: Sequence[PhaseDemand]) -> PhaseDemand:
     return PhaseDemand(phase=phase, demand=demand, common_bytes=common)
 
 
+@lru_cache(maxsize=4096)
 def _on_top(demand: Demand, used_bytes: int) -> Demand:
     """How much more a living agent takes, given that its peak is no less than what it uses now: the part of the normal
     curve above that. Far below the mean this is the mean less what is used; it is never nothing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dogwatch.model.plan import Phase, Plan
 from dogwatch.model.view import RunView
 
@@ -9,11 +11,10 @@ SETTLED = frozenset({"approved", "failed", "skipped"})
 """A checkpoint in one of these does not hold up its phase."""
 
 
-def phase_agents(plan: Plan, phase: Phase) -> set[str]:
+def _phase_agents(phase: Phase, holders: Mapping[str, tuple[str, ...]]) -> set[str]:
     """The agents of the pipeline file that may have work in the phase: who holds its dispatches, who reviews, and the
-    authors of what is reviewed, for a revision."""
-    holders = {dispatch.name: plan.holders(dispatch) for one in plan.phases for dispatch in one.dispatches}
-    needed = {agent for dispatch in phase.dispatches for agent in plan.holders(dispatch)}
+    authors of what is reviewed, for a revision. `holders` are those of all dispatches, by name."""
+    needed = {agent for dispatch in phase.dispatches for agent in holders[dispatch.name]}
     for checkpoint in phase.checkpoints:
         needed |= {*checkpoint.reviewers, *holders.get(checkpoint.author, ())}
     return needed
@@ -22,8 +23,9 @@ def phase_agents(plan: Plan, phase: Phase) -> set[str]:
 def lives(plan: Plan) -> dict[str, tuple[int, int]]:
     """The first and the last phase that need each agent; one that no phase needs may be wanted at any time."""
     spans: dict[str, tuple[int, int]] = {}
+    holders = {dispatch.name: plan.holders(dispatch) for phase in plan.phases for dispatch in phase.dispatches}
     for number, phase in enumerate(plan.phases):
-        for agent in phase_agents(plan, phase):
+        for agent in _phase_agents(phase, holders):
             spans[agent] = (spans.get(agent, (number, number))[0], number)
     return {agent: spans.get(agent, (0, len(plan.phases))) for agent in plan.agents()}
 

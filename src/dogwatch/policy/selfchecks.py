@@ -9,28 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import CheckResult
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.diagnosis import Case
 from dogwatch.policy.route import expected_tasks
 from dogwatch.policy.subagents import late_subagents
-
-HEADROOM = 0.2
-"""The share of memory that should be left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the checks rest on. `missing` is why an accepted task's outputs are not there any more, by task;
-    `memory_left` the share of memory that is left, None where no sensor says; `watchdog` is empty or what is wrong."""
+    `host` its memory as the dispatcher saw it last, `watchdog` is empty or what is wrong."""
 
     view: RunView
     sights: Mapping[str, Sight]
     now: Moment
     missing: Mapping[str, str] = field(default_factory=dict)
-    memory_left: float | None = None
+    host: HostRecord | None = None
     watchdog: str = ""
     miscounts: Sequence[str] = ()
     """Dispatches that are neither finished nor open, with the figures."""
@@ -79,10 +78,12 @@ def _outputs(facts: Facts) -> Verdict:
 
 
 def _memory(facts: Facts) -> Verdict:
-    if facts.memory_left is None:
-        return "unknown", "this machine has no such sensor"
-    left = f"{facts.memory_left:.0%} of the memory is left"
-    return ("failed", left) if facts.memory_left < HEADROOM else ("ok", left)
+    host = facts.host
+    if host is None or facts.now.since(host.at) > BLIND_S:
+        return "unknown", "the dispatcher has not looked at the memory"
+    if host.zone == "GREEN":
+        return "ok", "memory is GREEN"
+    return "failed", f"{'MEMORY_CRITICAL' if host.zone == 'RED' else 'MEMORY_LOW'}: {host.why}"
 
 
 def _context(facts: Facts) -> Verdict:

@@ -65,10 +65,6 @@ class VirtualEyes:
     def read_at(self, view: RunView, agent: str, path: str, lines: int) -> float:
         return self._machine.reads.get((agent, view.agents[agent].incarnation, path), 0.0)
 
-    def memory_left(self) -> float | None:
-        host = self._machine.host
-        return max(0, host.left_bytes(self._machine.used_bytes())) / host.size_bytes
-
     def memory(self, agents: Mapping[str, ProcessId], ceiling_bytes: int) -> Readings:
         host, used = self._machine.host, self._machine.used_bytes()
         found, largest = {}, None

@@ -20,11 +20,13 @@ from typing import Any, Generic, TypeVar, cast
 from dogwatch.errors import ConflictError, LedgerError, LedgerLockedError, StaleError, UsageError
 from dogwatch.ledger.api import Clock, Document, Event, Item, Json, Lease, Reader, Tx
 from dogwatch.ledger.bodies import checked, dump, dump_told, load, required, seconds
+from dogwatch.ledger.records import VIEWED
 from dogwatch.ledger.sql_reader import Row, behind, count, to_event, to_position
 from dogwatch.ledger.sql_tx import AS_THEY_ARE, columns
 from dogwatch.model.codec import decode
 from dogwatch.model.moment import Moment
 from dogwatch.model.redact import BY_SHAPE, Redactor
+from dogwatch.model.view import RunView
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -97,6 +99,8 @@ class _State:
     places: dict[tuple[str | None, str | None], list[int]] = field(default_factory=dict)
     """Where the events of a run, of a kind, or of both stand; None is any."""
     pushed: int = 0
+    versions: dict[str, object] = field(default_factory=dict)
+    """Something of its own for each run, as long as no record of its view changes."""
 
     def copy(self) -> _State:
         """The same once more; what is in it never changes."""
@@ -109,10 +113,14 @@ class _State:
             operations=set(self.operations),
             places={key: list(found) for key, found in self.places.items()},
             pushed=self.pushed,
+            versions=dict(self.versions),
         )
 
     def set_document(self, key: str, kept: _Kept | None) -> None:
         self.documents.set(key, kept)
+        kind, _, rest = key.partition("/")
+        if kind in VIEWED:
+            self.versions[rest.partition("/")[0]] = object()
 
     def set_leases(self, name: str, leases: tuple[Lease, ...]) -> None:
         self.leases.set(name, leases)
@@ -197,6 +205,13 @@ class SimReader:
                 made = known[document.key] = (document, kind, decode(kind, document.body))
             found.append(made[2])
         return found
+
+    def view(self, run: str, make: Callable[[], RunView]) -> RunView:
+        """The view of a run, made once for as long as nothing of it changes."""
+        version, known = self._state.versions.get(run), self._ledger.views.get(run)
+        if version is None or known is None or known[0] is not version:
+            known = self._ledger.views[run] = (version, make())
+        return known[1]
 
     def leases(self, prefix: str) -> Sequence[Lease]:
         """All leases now held whose name begins with `prefix`, ordered by name and slot."""
@@ -440,6 +455,8 @@ class SimLedger:
         self.state = _State()
         self.records: dict[str, tuple[Document, type, Any]] = {}
         """What was made of the documents, by key."""
+        self.views: dict[str, tuple[object, RunView]] = {}
+        """The views of runs that were made last."""
         self.writer: SimTx | None = None
         self.readers = 0
         self.bells: dict[SimStore, int] = {}
@@ -535,6 +552,7 @@ class SimStore:
     def shrink(self) -> None:
         """Lets go of all records that were made of documents; they are made again when they are asked for."""
         self._ledger.records.clear()
+        self._ledger.views.clear()
 
     def close(self) -> None:
         """Lets go of the doorbell; what was written stays in the ledger. Closing twice is no error."""

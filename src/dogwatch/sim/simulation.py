@@ -149,7 +149,10 @@ class Simulation(Machine):
         self.faults.begin()
 
     def _create(self, plan: Plan) -> None:
-        run = self.ledger.run(lambda tx: create_run(tx, plan, "/project", "/out", "/pipeline.yaml"))
+        self._add(self.ledger.run(lambda tx: create_run(tx, plan, "/project", "/out", "/pipeline.yaml")))
+
+    def _add(self, run: RunRecord) -> None:
+        """One more run was made."""
         self.runs.append(run.run)
         self.open_runs.append(run.run)
         self._waiting -= 1

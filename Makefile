@@ -1,5 +1,5 @@
 # The two commands are 'make demo' and 'make test'; each sets up all it needs.
-.PHONY: demo test test-realcli lint torture bench docs lock clean help
+.PHONY: demo test test-realcli lint torture bench evaluation docs lock clean help
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -26,6 +26,10 @@ torture:  ## kill everything at random and lose nothing: ENGINE=sqlite|postgresq
 bench:  ## all benchmarks, or one: make bench NAME=ledger
 	@scripts/setup bench
 	@.venv/bin/python -m bench $(NAME)
+
+evaluation:  ## more pipelines than a machine can hold, naively and with admission (about 10 min; ARGS='--short --folder DIR')
+	@scripts/setup run
+	@.venv/bin/python -m evaluation $(ARGS)
 
 docs:  ## write the generated references and diagrams anew
 	@scripts/setup dev

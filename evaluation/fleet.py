@@ -1,4 +1,4 @@
-"""One way to start all pipelines: a dogwatch of its own, in front of a machine of its own, from the start to the end."""
+"""One way to start all pipelines, from the start to the end: a dogwatch of its own, and a machine of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,7 @@ class Fleet:
             capture_output=True,
             text=True,
             check=False,
+            start_new_session=True,  # Ctrl-C is for the experiment, which ends everything in its order
         )
         if done.returncode:
             raise RuntimeError(f"dogwatch {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -105,8 +107,17 @@ class Fleet:
         finally:
             if self._ledger is not None:
                 self._ledger.close()
+            self._end_rest()
             self.machine.close()
             shutil.rmtree(self.base, ignore_errors=True)
+
+    def _end_rest(self) -> None:
+        """Whoever was just being started when all were ended."""
+        mark = f"DOGWATCH_HOME={self.home.path}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(folder.name), signal.SIGKILL)
 
 
 class Gauge:
@@ -240,9 +251,7 @@ def _figures(fleet: Fleet, name: str, gauge: Gauge, seconds: float) -> dict[str,
         "lowest_left_share": round(min(left) / fleet.machine.limit_bytes, 4),
         "machine_zones": _shares(left, fleet.machine.limit_bytes),
         "dogwatch_zones": told["zones"],
-        "dogwatch_reds": [
-            str(e.body["why"]) for e in events if e.kind == "zone_changed" and e.body["zone"] == "RED"
-        ],
+        "dogwatch_reds": [str(e.body["why"]) for e in events if e.kind == "zone_changed" and e.body["zone"] == "RED"],
         "kills": fleet.machine.kills(),
         "restarts": counts["agent_restarted"],
         "given_up": counts["agent_quarantined"],

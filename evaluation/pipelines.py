@@ -41,10 +41,10 @@ class Size:
 
 TOPICS = ("tides", "eels")
 LONG = Size(rounds=6, researchers=2, first_mb=60, full_mb=90, grow_s=5, hold_s=16, limit_mb=2600)
-SHORT = Size(rounds=4, researchers=1, first_mb=0, full_mb=100, grow_s=1, hold_s=4, limit_mb=1740, is_short=True)
+SHORT = Size(rounds=4, researchers=1, first_mb=0, full_mb=100, grow_s=1, hold_s=6, limit_mb=1680, is_short=True)
 GO = "go"
 """The file that the agents of the short version wait for."""
-CLIENT_MB = 28
+CLIENT_MB = 22
 """What a scripted agent and its commands take besides."""
 
 

@@ -12,7 +12,17 @@ from dogwatch.sim.hands import Started, VirtualHands
 from dogwatch.sim.machine import Machine as SimulatedMachine
 from helpers import events_of
 
-__all__ = ["Berth", "Call", "Machine", "Script", "Started", "VirtualAgent", "VirtualDoor", "VirtualEyes", "VirtualHands"]
+__all__ = [
+    "Berth",
+    "Call",
+    "Machine",
+    "Script",
+    "Started",
+    "VirtualAgent",
+    "VirtualDoor",
+    "VirtualEyes",
+    "VirtualHands",
+]
 
 
 class Machine(SimulatedMachine):

@@ -607,6 +607,14 @@ def test_memory_really_grows(lab: Lab) -> None:
     assert pages * os.sysconf("SC_PAGESIZE") > 80 << 20
 
 
+def test_memory_is_really_given_back(lab: Lab) -> None:
+    lab.ready(on("prompt", {"grow": {"mb": 160}}, "release"))
+    lab.prompt("go")
+    assert lab.did("released")["mb"] == 160
+    pages = int(Path(f"/proc/{lab.pid()}/statm").read_text().split()[1])
+    assert pages * os.sysconf("SC_PAGESIZE") < 160 << 20
+
+
 def test_a_sub_agent_runs_beside_the_turn_and_its_end_starts_a_new_one(lab: Lab) -> None:
     lab.ready(on("dispatch", {"subagent": {"type": "explorer", "seconds": 1.5, "output": "sub.md"}}, "silent"))
     lab.prompt(DISPATCH)

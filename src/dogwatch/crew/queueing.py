@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dogwatch.coordination.admission import Further, Life, abandoned, ask, look, release
@@ -24,18 +24,38 @@ from dogwatch.policy.forecast import Profiles, RunForecast, by_key, demand_of, f
 from dogwatch.policy.zones import processes_max, room_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A run that was let in: its phase, and what its agents use now, by their places."""
+
+    run: str
+    plan: Plan
+    phase: int = 0
+    living: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Outlook:
-    """What the runs that were let in will still take, by what is learnt: where each agent lives for as long as it is
-    needed, and where all live all along."""
+    """What the runs that were let in will still take, by what is learnt."""
 
     profiles: Profiles
-    going: list[RunForecast]
-    all_along: list[RunForecast]
+    going: list[Going]
+    _made: dict[tuple[str, bool], RunForecast] = field(default_factory=dict)
+
+    def forecasts(self, *, all_along: bool = False) -> list[RunForecast]:
+        """Where each agent lives for as long as it is needed, or where all live all along."""
+        return [self._forecast(one, all_along) for one in self.going]
+
+    def _forecast(self, one: Going, all_along: bool) -> RunForecast:
+        made = self._made.get((one.run, all_along))
+        if made is None:
+            made = run_forecast(one.run, one.plan, self.profiles, one.phase, living=one.living, all_along=all_along)
+            self._made[one.run, all_along] = made
+        return made
 
     def fits(self, host: HostRecord, new: RunForecast | None = None) -> tuple[bool, str]:
         """Whether `new` fits beside them, or they all along; and if not, why."""
-        others = self.going if new is not None else self.all_along
+        others = self.forecasts(all_along=new is None)
         asked = new if new is not None else RunForecast(run="")
         demands = [heaviest(run.phases).demand for run in (*others, asked)]
         each = sum(one.mean_bytes for one in demands) / max(1, sum(one.agents for one in demands))
@@ -84,7 +104,7 @@ def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: M
 def look_out(reader: Reader, host: HostRecord) -> Outlook:
     """Everything that was let in, with what its agents use now."""
     profiles = by_key(load_all(reader, MemoryProfile, "profile/"))
-    outlook = Outlook(profiles, [], [])
+    outlook = Outlook(profiles, [])
     for permit in load_all(reader, PermitRecord, "permit/run:"):
         run = permit.launch.run
         plan, record = load(reader, Plan, f"plan/{run}"), load(reader, RunRecord, f"run/{run}")
@@ -96,8 +116,7 @@ def look_out(reader: Reader, host: HostRecord) -> Outlook:
             for agent in load_all(reader, AgentRecord, f"agent/{run}/")
             if f"{run}/{agent.agent}" in used
         }
-        outlook.going.append(run_forecast(run, plan, profiles, record.phase, living=living))
-        outlook.all_along.append(run_forecast(run, plan, profiles, record.phase, living=living, all_along=True))
+        outlook.going.append(Going(run, plan, record.phase, living))
     return outlook
 
 
@@ -153,8 +172,7 @@ def _admit(
     answer = ledger.run(ask_for)
     log.info("run_asked", run=queued.run, verdict=answer.verdict, reason=answer.reason)
     if answer.verdict == "admit":
-        outlook.going.append(new)
-        outlook.all_along.append(run_forecast(queued.run, plan, outlook.profiles, all_along=True))
+        outlook.going.append(Going(queued.run, plan))
     return answer.verdict != "hold"
 
 

@@ -37,12 +37,16 @@ class MemoryWatch:
         self._calm_since: Moment | None = None
         self._host: HostRecord | None = None
         self._written: HostRecord | None = None
+        self._runs: frozenset[str] = frozenset()
 
     def look(
         self, eyes: CrewEyes, ledger: Store, lease: Lease, runs: Sequence[str], now: Moment, log: Log
     ) -> HostRecord:
-        """The host as it is now, or as it was a moment ago."""
-        if self._host is not None and now.since(self._host.at) < LOOK_S:
+        """The host as it is now, or as it was a moment ago. A run that is gone has left room: whoever waits for it must
+        not be told of the agents that were there."""
+        has_left = not self._runs.issubset(runs)
+        self._runs = frozenset(runs)
+        if self._host is not None and now.since(self._host.at) < LOOK_S and not has_left:
             return self._host
         before = self._host or ledger.read(lambda r: load(r, HostRecord, "host"))
         settings, problem = eyes.settings()

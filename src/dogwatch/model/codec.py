@@ -21,33 +21,45 @@ def encode(value: Any) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    names = _names(kind)
+    names = _names(cast("Hashable", kind))
+    # Most values are plain: to find that out here is much less than a call for each of them.
     if names:
-        return {name: encode(getattr(value, name)) for name in names}
+        fields = ((name, getattr(value, name)) for name in names)
+        return {name: item if type(item) in _PLAIN else encode(item) for name, item in fields}
     if isinstance(value, tuple | list):
-        return [encode(item) for item in value]
+        return [item if type(item) in _PLAIN else encode(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: encode(item) for key, item in value.items()}
+        return {key: item if type(item) in _PLAIN else encode(item) for key, item in value.items()}
     return value
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _names(kind: Any) -> tuple[str, ...]:
     """The fields of a dataclass; none for anything else."""
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def decode(kind: type[T], data: Any) -> T:
     """The dataclass `kind` from plain JSON values; absent fields take their defaults."""
-    readers = _readers(cast("Hashable", kind))
-    return kind(**{name: read(data[name]) if read else data[name] for name, read in readers.items() if name in data})
+    made: T = _decoder(cast("Hashable", kind))(data)
+    return made
 
 
 @cache
-def _readers(kind: Any) -> dict[str, Reader | None]:
-    """What makes each field's value of plain JSON; None where that is the value already."""
+def _decoder(kind: Any) -> Reader:
+    """What makes the dataclass of plain JSON. Most fields are there already as they are to be."""
     hints = typing.get_type_hints(kind)
-    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
+    names = frozenset(field.name for field in dataclasses.fields(kind))
+    readers = [(name, reader) for name in names if (reader := _reader(hints[name])) is not None]
+
+    def make(data: Mapping[str, Any]) -> Any:
+        values = {**data} if data.keys() <= names else {name: data[name] for name in names if name in data}
+        for name, reader in readers:
+            if name in values:
+                values[name] = reader(values[name])
+        return kind(**values)
+
+    return make
 
 
 def _reader(hint: Any) -> Reader | None:
@@ -63,5 +75,5 @@ def _reader(hint: Any) -> Reader | None:
         value = _reader(arguments[1])
         return (lambda data: {key: value(one) for key, one in data.items()}) if value else dict
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return lambda data: decode(hint, data)
+        return _decoder(hint)
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from statistics import median
 
 from dogwatch.model.memory import GB, Readings
@@ -56,12 +55,12 @@ class Growth:
         The median of the slopes between each look of the older half and its partner in the younger half (Theil's
         incomplete method): what a tool takes for a moment does not count, and it costs one sort of half the looks.
         """
-        looks = self._looks.get(agent, deque())
+        looks = list(self._looks.get(agent, ()))
         if len(looks) < LOOKS_MIN or looks[-1][0] - looks[0][0] < SPAN_MIN_S:
             return None
         half = len(looks) // 2
-        pairs = zip(islice(looks, half), islice(looks, len(looks) - half, None), strict=True)
-        return 60 * median((size - before) / (mono - earlier) for (earlier, before), (mono, size) in pairs)
+        pairs = zip(looks[:half], looks[len(looks) - half :], strict=True)
+        return 60 * median([(size - before) / (mono - earlier) for (earlier, before), (mono, size) in pairs])
 
     def forget(self, agent: str) -> None:
         """The agent is gone."""

@@ -32,7 +32,8 @@ def lives(plan: Plan) -> dict[str, tuple[int, int]]:
 
 def is_needed(view: RunView, agent: str) -> bool:
     """Whether the agent has something to do in the phase under way, or mail."""
-    if view.owes(agent):
+    # An order that was delivered stays on the record after its task is settled: only what is still open counts.
+    if view.duty_of(agent) is not None or view.waiting_messages(agent):
         return True
     for task in view.tasks.values():
         if agent in task.holders and task.state not in ("accepted", "failed") and task.phase <= view.run.phase:

@@ -83,6 +83,8 @@ def refusal(view: RunView, agent: str, kind: str, sight: Sight) -> str:
         return "a person looks at its terminal"
     if sight.composer:
         return "somebody has typed something into its composer"
-    if kind != "idle" or sight.turn.subagents:
+    if sight.turn.subagents:
+        return "sub-agents of its own run"
+    if kind != "idle":
         return f"it is {kind}"
     return ""

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from dogwatch.sim.machine import Machine
 
 Script = Callable[["VirtualAgent", Header], str]
-"""What an agent does with a message: work, die, silent, hang, lose_report, fail, approve, revise, provider or dialog, or
-"" for what is usual."""
-Pace = Callable[["VirtualAgent", Header], float]
-"""How long that takes, in seconds."""
+"""What an agent does with a message: work, die, silent, hang, lose_report, fail, approve, revise, provider or dialog;
+empty for what is usual."""
 
 _USUAL = {
     "dispatch": "work",
@@ -56,6 +54,8 @@ class VirtualAgent:
         self.screen = ""
         self.screen_since = 0.0
         self.has_session = True
+        self.attached = False
+        """Whether a person looks at its terminal."""
         self.orders: dict[str, str] = {}
         self.asked: Header | None = None
         self.kinds: dict[str, str] = {}

@@ -38,7 +38,9 @@ class VirtualEyes:
             return Sight(process="dead" if record.process else "unknown", session="gone", own_fault=is_mine)
         turn, living = agent.turn, agent.lives
         working = turn.state == "working"
-        fresh = bool(task and task.outputs) and not self.unwritten(view.run.output, task.outputs, task.marker)
+        fresh = False
+        if task is not None and task.outputs:
+            fresh = not self.unwritten(view.run.output, task.outputs, task.marker)
         return Sight(
             process="alive" if living else "dead",
             session=("alive" if living else "dead") if agent.has_session else "gone",
@@ -50,6 +52,7 @@ class VirtualEyes:
             life=machine.now.mono if working and not agent.hung else 0.0,
             composer=agent.composer,
             outputs_fresh=fresh,
+            attached=agent.attached,
         )
 
     def life(self, process: ProcessId) -> str:

@@ -7,10 +7,10 @@ each seed first draws which faults it has, and how often they come.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dogwatch.crew.queues import checkins_queue, orders_queue
 from dogwatch.ledger.api import Tx
@@ -20,7 +20,6 @@ from dogwatch.model.memory import GB
 from dogwatch.model.records import RunRecord
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.berths import Berth
-from dogwatch.sim.door import Call
 from dogwatch.sim.fragile import FragileStore
 from dogwatch.sim.memory import MB
 
@@ -96,7 +95,7 @@ MISHAPS = {
 }
 SHARE = 0.4
 """So many of all faults a seed has."""
-STRENGTHS = (0.0, 0.5, 1.0, 1.0, 3.0)
+STRENGTHS = (0.0, 1.0, 2.0, 5.0)
 LASTS = 0.7
 """For this share of a run's hours faults come; then everything must come to rest."""
 
@@ -162,7 +161,7 @@ class Faults:
             return seconds * self._random.uniform(3, 10)
         return seconds
 
-    def mishap(self, occasion: Occasion, agent: VirtualAgent | None) -> str:
+    def mishap(self, occasion: str, agent: VirtualAgent | None) -> str:
         """What goes wrong with a spawn, a paste, a key or a gate."""
         name = self._drawn(occasion)
         if name:
@@ -325,7 +324,7 @@ class Faults:
         self._machine.ring(agent.run.run)
         return agent.key
 
-    _STRIKES: dict[str, Callable[[Faults], str]] = {
+    _STRIKES: ClassVar[Mapping[str, Callable[[Faults], str]]] = {
         "agent_killed": _kill_agent,
         "session_gone": _end_session,
         "captain_killed": lambda self: self._kill_member("captain"),
@@ -343,8 +342,3 @@ class Faults:
         "operator_kills_agent": _end_agent,
         "operator_asks": _ask,
     }
-
-
-def repeated(call: Call) -> Call:
-    """The same call once more, whose answer nobody waits for."""
-    return Call(call.body)

@@ -94,6 +94,8 @@ class Invariants(Witness):
 
     def __init__(self, machine: Simulation) -> None:
         self.found: list[Violation] = []
+        self.settings = machine.settings
+        """What the operator allows."""
         self._machine = machine
         self._broken: set[tuple[str, str]] = set()
         self._operations: set[str] = set()
@@ -102,7 +104,7 @@ class Invariants(Witness):
         self._prompts: set[tuple[str, int, str]] = set()
         self._started: set[tuple[str, str, int]] = set()
         self._fences: dict[str, int] = {}
-        self._tasks: dict[str, set[str]] = {}
+        self.tasks: dict[str, set[str]] = {}
         self._ordered: set[tuple[str, int]] = set()
         self._moved = False
 
@@ -140,7 +142,7 @@ class Invariants(Witness):
         older = [one for one in self._machine.past if one.key == agent.key and one.lives]
         if older:
             self.broken("one_process_for_each_incarnation", f"{agent.key}#{older[0].incarnation} still lives")
-        cap = self._machine.settings.agents
+        cap = self.settings.agents
         if cap and len(living) > cap:
             self.broken("caps_hold", f"{len(living)} agents live, {cap} may")
 
@@ -202,19 +204,20 @@ class Invariants(Witness):
         """Looks at what the step may have changed."""
         if berth.run:
             tasks = {document.key for document in reader.scan(f"task/{berth.run}/")}
-            lost = self._tasks.get(berth.run, set()) - tasks
+            lost = self.tasks.get(berth.run, set()) - tasks
             if lost:
                 self.broken("no_task_is_lost", f"{', '.join(sorted(lost))} is not on the ledger any more")
-            self._tasks[berth.run] = tasks
+            self.tasks[berth.run] = tasks
         permits = [one for one in load_all(reader, PermitRecord, "permit/agent:") if self._is_used(reader, one)]
-        cap = self._machine.settings.agents
+        cap = self.settings.agents
         if cap and len(permits) > cap:
             self.broken("caps_hold", f"{len(permits)} permits for agents, {cap} may be given")
         holders = [f"{one.launch.run}/{one.launch.agent}" for one in permits]
-        if len(set(holders)) < len(holders):
+        known = set(holders)
+        if len(known) < len(holders):
             self.broken("permits_are_for_one", f"one of {', '.join(holders)} has two permits")
-        missing = [one.key for one in self._machine.clients.values() if one.lives and one.key not in set(holders)]
-        if missing and self._machine.has_gate:
+        missing = [one.key for one in self._machine.clients.values() if one.lives and one.key not in known]
+        if missing:
             self.broken("permits_are_for_one", f"{missing[0]} lives and has no permit")
 
     def _is_used(self, reader: Reader, permit: PermitRecord) -> bool:
@@ -301,15 +304,17 @@ class Invariants(Witness):
         """A run has ended because nothing moved. Was there any reason for that?"""
         agents = [one for one in self._machine.clients.values() if one.run.run == event.run and one.lives]
         waits = self._machine.ledger.read(lambda reader: reader.scan("waits/"))
-        if any(event.run in document.key for document in waits) or not agents:
-            return
+        if any(event.run in document.key for document in waits) or " waits: " in event.body["cause"] or not agents:
+            return  # the gate holds what it needs, and the cause says so
         is_calm = self._machine.elapsed_s - self._machine.faults.latest_s > CALM_S
         if is_calm and all(one.turn.state == "idle" and not one.ill for one in agents):
             self.broken("no_run_stands_still", f"{event.run}: {event.body['cause']}, and nothing was wrong")
 
     def _look_for_rest(self, run: str) -> None:
         living = [one.key for one in self._machine.clients.values() if one.run.run == run and one.lives]
-        jobs = [key for key, job in self._machine.jobs.items() if job.process in self._machine.alive and f"/{run}/" in key]
+        jobs = [
+            key for key, job in self._machine.jobs.items() if job.process in self._machine.alive and f"/{run}/" in key
+        ]
         left = [*living, *(key for key in jobs if not key.startswith("notice/"))]
         if left:
             self.broken("nothing_is_left", f"{run} is cleared, and {', '.join(left)} lives")
@@ -324,8 +329,9 @@ class Invariants(Witness):
                 self.broken("every_run_ends", f"{run} is {view.run.state} after {self._machine.elapsed_s:.0f} s")
             elif view.run.state == "COMPLETED":
                 self._look_at_delivery(view)
-        if not self.found:
-            self._look_for_leftovers()
+        left = self.leftovers() if not self.found else []
+        if left:
+            self.broken("nothing_is_left", f"in the end there is still {', '.join(left)}")
         for line in self._machine.ledger.integrity():
             self.broken("records_are_not_changed", line)
 
@@ -339,7 +345,8 @@ class Invariants(Witness):
         if found is None or hashlib.sha256(found[1]).hexdigest() != run.sha256:
             self.broken("what_is_delivered_is_there", f"{run.output}/{plan.deliverable.path} is not what was recorded")
 
-    def _look_for_leftovers(self) -> None:
+    def leftovers(self) -> list[str]:
+        """What is still there of runs that are over."""
         machine = self._machine
         crew = [f"{berth.name} {berth.run}".strip() for berth in machine.crew]
         living = [one.key for one in machine.clients.values() if one.lives]
@@ -347,8 +354,6 @@ class Invariants(Witness):
         def kept(reader: Reader) -> list[str]:
             prefixes = ("active/", "queued/", "permit/", "waits/")
             documents = [document.key for prefix in prefixes for document in reader.scan(prefix)]
-            return documents + [f"{item.queue} {item.id}" for run in machine.runs for item in reader.items(notices_queue(run))]
+            return documents + [item.id for run in machine.runs for item in reader.items(notices_queue(run))]
 
-        left = [*crew, *living, *machine.ledger.read(kept)]
-        if left:
-            self.broken("nothing_is_left", f"in the end there is still {', '.join(left)}")
+        return [*crew, *living, *machine.ledger.read(kept)]

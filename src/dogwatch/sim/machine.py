@@ -108,8 +108,6 @@ class Machine:
         self.failures: list[str] = []
         self.pulses: dict[tuple[str, str], float] = {}
         self.steps = 0
-        self.has_gate = False
-        """Whether permits are given."""
         self._numbers = count(1)
         self._ops = count(1)
         self._last_pid = 100

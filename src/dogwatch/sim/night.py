@@ -7,7 +7,7 @@ meet the very same world.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from dogwatch.model.brief import Header
@@ -24,7 +24,7 @@ OTHER_S = 5.0
 GROW_S = 3600.0
 DAY_S = 86400.0
 FAN_OUTS = {
-    ("research", "researcher"): ("explorers_min", "explorers_max"),
+    ("drafting", "writer"): ("helpers_min", "helpers_max"),
     ("review", "reviewer"): ("checkers_min", "checkers_max"),
 }
 
@@ -86,7 +86,7 @@ def plan_of(team: str, world: World) -> Plan:
         )
         for phase in PHASES
     )
-    limits = Limits(deadline_s=4 * DAY_S, subagent_s=DAY_S, run_quiet_s=6 * 3600.0)
+    limits = Limits(deadline_s=4 * DAY_S, subagent_s=DAY_S)
     deliverable = ByteCheck(path="delivery-editor.md")
     return Plan(name=team, roles=roles, phases=phases, deliverable=deliverable, notify=NOTIFY, limits=limits)
 
@@ -111,7 +111,7 @@ def _jobs(seed: int, world: World, team: str, name: str, spiked: bool) -> dict[t
             for agent in Role(name=role, count=count).agents()
         ]
         longest = random.choice([agent for role, agent in agents if role in PHASES[phase]])
-        for role, agent in agents:
+        for _, agent in agents:
             share = 1.0 if agent == longest else random.uniform(world["early"], 1.0)
             jobs[phase, agent] = Job(length_s * share)
         for (where, role), bounds in FAN_OUTS.items():
@@ -121,7 +121,7 @@ def _jobs(seed: int, world: World, team: str, name: str, spiked: bool) -> dict[t
                 _fan_out(jobs, phase, holders, number, world, random)
     if spiked:
         key = ("drafting", next(agent for phase, agent in jobs if phase == "drafting" and agent.startswith("writer")))
-        jobs[key] = Job(jobs[key].seconds, spike_s=jobs[key].seconds * random.uniform(0.1, 0.5))
+        jobs[key] = replace(jobs[key], spike_s=jobs[key].seconds * random.uniform(0.1, 0.5))
     return jobs
 
 

@@ -42,6 +42,8 @@ PIPELINES = 12
 SAMPLE_S = 15.0
 KEPT_EVERY = 8
 """Of the samples so many are kept for a plot: one in two minutes."""
+GIVEN_UP_S = 46 * 60.0
+"""So long (a) was left alone."""
 HOURS_MAX = 48.0
 GROUP = "night"
 
@@ -78,6 +80,8 @@ class Outcome:
     run_minutes: tuple[float, ...]
     violations: tuple[str, ...]
     sha256: str
+    by_then: dict[str, float]
+    """What there was until the minute in which (a) was given up."""
     samples: tuple[Sample, ...] = field(default=(), repr=False)
 
     @property
@@ -159,6 +163,7 @@ class NightSimulation(Simulation):
         self._zone_s = dict.fromkeys(ZONES, 0.0)
         self._samples: list[Sample] = []
         self._processes_max = 0
+        self._by_then: dict[str, float] = {}
 
     def dispatcher(self, lease: Lease, log: Log) -> Dispatcher:
         if self.policy == "c":
@@ -207,6 +212,12 @@ class NightSimulation(Simulation):
                 runs=len({one.run.run for one in living}),
             )
         )
+        if self.elapsed_s <= GIVEN_UP_S:
+            self._by_then = {
+                "available_min": round(self.lowest_bytes / host.size_bytes, 4),
+                "processes_max": self._processes_max,
+                "idle_kills": self.chronicle.idle_kills,
+            }
         self.at(self.elapsed_s + SAMPLE_S, self._sample)
 
     def outcome(self) -> Outcome:
@@ -240,6 +251,7 @@ class NightSimulation(Simulation):
             run_minutes=tuple(round(one, 1) for one in minutes),
             violations=tuple(map(str, self.invariants.found)) if self.policy == "c" else (),
             sha256=result.sha256,
+            by_then=self._by_then,
             samples=tuple(self._samples[::KEPT_EVERY]),
         )
 

@@ -33,7 +33,9 @@ PARAMETERS = (
     Parameter("run_min_minutes", 117, "min", "figure: runs of 117 to 214 min"),
     Parameter("run_max_minutes", 214, "min", "figure: runs of 117 to 214 min"),
     Parameter("run_mean_minutes", 147, "min", "figure: 147 min on average"),
-    Parameter("run_width", 2.6, "", "assumed: how close to the mean most runs are (the sum of a beta distribution's two)"),
+    Parameter(
+        "run_width", 1.8, "", "assumed: how close to the mean most runs are (the sum of a beta distribution's two)"
+    ),
     Parameter("share_research", 0.20, "of a run", "assumed"),
     Parameter("share_analysis", 0.15, "of a run", "assumed"),
     Parameter("share_drafting", 0.20, "of a run", "assumed"),
@@ -42,10 +44,14 @@ PARAMETERS = (
     Parameter("share_delivery", 0.05, "of a run", "assumed"),
     Parameter("share_varies", 0.20, "share", "assumed: how much each phase's share varies from run to run"),
     Parameter("early", 0.60, "of a phase", "assumed: when the first of a role's agents may be done with its task"),
-    Parameter("explorers_min", 3, "sub-agents", "calibrated on (b): 37 % YELLOW; of all researchers of a run"),
-    Parameter("explorers_max", 5, "sub-agents", "calibrated on (b): 37 % YELLOW; of all researchers of a run"),
-    Parameter("checkers_min", 6, "sub-agents", "calibrated on (b): 2 % RED, 11 kills; of all reviewers of a run"),
-    Parameter("checkers_max", 9, "sub-agents", "calibrated on (b): 2 % RED, 11 kills; of all reviewers of a run"),
+    Parameter("helpers_min", 3, "sub-agents", "calibrated on (b): 37 % YELLOW; of all writers of a run, in drafting"),
+    Parameter("helpers_max", 5, "sub-agents", "calibrated on (b): 37 % YELLOW; of all writers of a run, in drafting"),
+    Parameter(
+        "checkers_min", 6, "sub-agents", "calibrated on (b): 2 % RED, 11 kills; of all reviewers of a run, in review"
+    ),
+    Parameter(
+        "checkers_max", 10, "sub-agents", "calibrated on (b): 2 % RED, 11 kills; of all reviewers of a run, in review"
+    ),
     Parameter("subagent_early", 0.60, "of its task", "assumed: when the first sub-agent may have ended"),
     Parameter("spike_gb", 17, "GB", "figure: one spike of 17 GB in 2 min"),
     Parameter("spike_rise_s", 120, "s", "figure: one spike of 17 GB in 2 min"),

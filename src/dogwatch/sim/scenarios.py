@@ -11,11 +11,25 @@ from random import Random
 
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import GB, HostSettings
-from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Notify, Output, Phase, Plan, Role
+from dogwatch.model.plan import (
+    Address,
+    ByteCheck,
+    Checkpoint,
+    Dispatch,
+    Gate,
+    Limits,
+    Notify,
+    Output,
+    Phase,
+    Plan,
+    Role,
+)
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.memory import MB, Host, Shape
 
 REVIEWER = "judge"
+HOURS = 1.0
+ADDRESSES: tuple[Address, ...] = ("one", "one", "all", "any")
 NOTIFY = Notify(command=("true",))
 """The machine's own ways stand in its environment, which must not matter here."""
 
@@ -28,7 +42,7 @@ class Setup:
     runs: int = 0
     agents: int = 0
     """In each run."""
-    hours: float = 1.0
+    hours: float = HOURS
     """How long a run may take until its deadline."""
 
     @property
@@ -37,7 +51,7 @@ class Setup:
         words = [f"dogwatch sim --seed {self.seed}"]
         words += [f"--runs {self.runs}"] if self.runs else []
         words += [f"--agents {self.agents}"] if self.agents else []
-        words += [f"--hours {self.hours:g}"] if self.hours != Setup.hours else []
+        words += [f"--hours {self.hours:g}"] if self.hours != HOURS else []
         return " ".join(words)
 
 
@@ -139,7 +153,7 @@ class Drawn(Scenario):
         found: list[Dispatch] = []
         for place in range(random.randint(1, 3)):
             task = f"{name}-{place}"
-            address = random.choice(("one", "one", "all", "any"))
+            address: Address = random.choice(ADDRESSES)
             to = random.choice(writers.agents()) if address == "one" else writers.name
             path = f"{task}-{{agent}}.md" if address == "all" else f"{task}.md"
             after = (found[-1].name,) if found and random.random() < 0.4 else ()

@@ -132,6 +132,11 @@ class Simulation(Machine):
         bound_s = self.bound_s()
         while not self.is_over() and self.elapsed_s < bound_s and len(self.invariants.found) < VIOLATIONS_MAX:
             self.tick()
+        if self.is_over() and self.invariants.leftovers():
+            # A dispatcher that was killed after the last run could not tidy up: the next one does.
+            self.man("dispatcher", "")
+            while self.crew and self.elapsed_s < bound_s + LEAVE_S:
+                self.tick()
         self.invariants.finish()
         return self.result()
 

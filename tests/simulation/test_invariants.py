@@ -66,6 +66,16 @@ def write(made: Simulation, fn: Callable[[Tx], object]) -> None:
     made.ring()
 
 
+def remove(made: Simulation, key: str) -> None:
+    """A document is gone, and something else has happened."""
+
+    def fn(tx: Tx) -> None:
+        tx.delete(key)
+        tx.append("heartbeat_received", {}, run=RUN)
+
+    write(made, fn)
+
+
 def kill_the_healthy(made: Simulation) -> None:
     """A captain that gives an agent up because it has not heard of it for a moment."""
     agent = at_work(made)
@@ -142,7 +152,7 @@ def grant_too_much(made: Simulation) -> None:
 def take_a_permit_away(made: Simulation) -> None:
     agent = at_work(made)
     go(made, lambda: bool(made.ledger.read(lambda r: load_all(r, PermitRecord, "permit/agent:"))))
-    write(made, lambda tx: (tx.delete(f"permit/agent:{agent.key}"), tx.append("heartbeat_received", {}, run=RUN)))
+    remove(made, f"permit/agent:{agent.key}")
 
 
 def grant_twice(made: Simulation) -> None:
@@ -161,7 +171,7 @@ def lose_a_task(made: Simulation) -> None:
     at_work(made)
     name = next(iter(made.view(RUN).tasks))
     go(made, lambda: RUN in made.invariants.tasks)
-    write(made, lambda tx: (tx.delete(f"task/{RUN}/{name}"), tx.append("heartbeat_received", {}, run=RUN)))
+    remove(made, f"task/{RUN}/{name}")
 
 
 def complete_without_the_work(made: Simulation) -> None:
@@ -185,7 +195,7 @@ def stand_still(made: Simulation) -> None:
     go(made, lambda: len(made.clients) == 3)
     made.run_until(lambda: made.elapsed_s > 1, 10)
     for agent in made.clients.values():
-        agent.due, agent.turn, agent.ill = [], replace(agent.turn, state="idle"), ""
+        agent.due, agent.turn, agent.ill = [], replace(agent.turn, state="idle", newest=0.0), ""
     made.faults.latest_s = -1000.0
     body = {"state": "FAILED", "cause": "no progress for 900 s"}
     write(made, lambda tx: tx.append("run_ended", body, run=RUN))
@@ -255,7 +265,7 @@ def record_what_nobody_knows(made: Simulation) -> None:
 def break_a_step(made: Simulation) -> None:
     at_work(made)
 
-    def fails(*_: object) -> float:
+    def fails(world: object, ledger: object, now: object) -> float:
         raise ZeroDivisionError("for the test")
 
     berth = made.berth("dispatcher")

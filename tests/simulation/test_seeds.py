@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from dogwatch.sim.faults import FAULTS, OUT_OF_MEMORY
+from dogwatch.sim.invariants import INVARIANTS
 from dogwatch.sim.scenarios import Setup
 from dogwatch.sim.seeds import Summary, simulate, simulate_all
 from dogwatch.sim.simulation import Simulation
@@ -49,14 +52,14 @@ def test_seeds_that_have_failed_once_hold(setup: Setup) -> None:
 
 
 def test_the_same_seed_gives_the_same_events_to_the_byte() -> None:
-    setups = [short(seed) for seed in (3, 17, 19, 30)]
+    setups = [short(seed) for seed in (3, 19)]
     first, again = ([result.sha256 for result in simulate_all(setups)] for _ in range(2))
     assert first == again
     assert len(set(first)) == len(setups), "other seeds give other events"
 
 
 def test_several_jobs_give_the_same_as_one() -> None:
-    setups = [short(seed) for seed in range(40, 46)]
+    setups = [short(seed) for seed in range(40, 44)]
     alone = [(result.setup.seed, result.sha256) for result in simulate_all(setups)]
     shared = [(result.setup.seed, result.sha256) for result in simulate_all(setups, jobs=2)]
     assert shared == alone
@@ -67,7 +70,7 @@ def test_the_order_of_sets_changes_nothing() -> None:
     program = (
         "from dogwatch.sim.scenarios import Setup\n"
         "from dogwatch.sim.seeds import simulate\n"
-        f"print(*(simulate(Setup(seed=seed, hours={HOURS})).sha256 for seed in (5, 12, 19, 22)))\n"
+        f"print(*(simulate(Setup(seed=seed, hours={HOURS})).sha256 for seed in (5, 19)))\n"
     )
     found = set()
     for number in ("1", "2", "3"):
@@ -91,3 +94,11 @@ def test_without_faults_every_run_is_completed() -> None:
 def test_every_fault_has_a_name_of_its_own_and_a_sentence() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert all(fault.what and fault.rate > 0 for fault in FAULTS)
+
+
+def test_the_docs_have_every_fault_and_every_invariant() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    for fault in FAULTS:
+        assert re.search(rf"^\| `{fault.name}` \| {fault.rate:g} .*\| {re.escape(fault.what)} \|$", text, re.MULTILINE)
+    for name, sentence in INVARIANTS.items():
+        assert f"| `{name}` | {sentence} |" in text

@@ -13,7 +13,7 @@ from dogwatch.coordination.admission import abandoned, ask, look, note_process, 
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import Answer, Demand, Launch, PermitRecord, QueuedRun, WaitRecord
-from dogwatch.model.memory import GB, HostRecord, HostSettings, Readings, Zone
+from dogwatch.model.memory import GB, AgentMemory, HostRecord, HostSettings, Readings, Zone
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -215,14 +215,27 @@ def test_agents_that_are_not_learnt_go_in_waves() -> None:
 
 def test_no_more_agents_than_the_machine_holds_without_leaving_green() -> None:
     crowd = [permit(agent(f"a{number}")) for number in range(36)]
-    crowded = replace(host(), readings=replace(ROOMY, processes=36))
+    seen = {f"r/a{number}": AgentMemory(rss_bytes=2 * GB) for number in range(36)}
+    crowded = replace(host(), readings=replace(ROOMY, processes=36, agents=seen))
     assert judged(agent(), crowded, crowd) == ("hold", "processes")
-    assert judged(agent(), crowded, crowd[:35]) == ADMITTED, "one of them is only a sub-agent, or is gone already"
-    assert judged(agent(), host(), crowd) == ADMITTED, "the permits of those who have died are still there"
     assert judged(agent(again=True), crowded, crowd) == ADMITTED
+    assert judged(agent(), crowded, crowd[:35]) == ADMITTED, "one of them has left since the look"
+    fewer = dict(list(seen.items())[:34])
+    looked = replace(crowded, readings=replace(crowded.readings, processes=34, agents=fewer))
+    assert judged(agent(), looked, crowd) == ("hold", "processes"), "two were let in since the look"
+    assert judged(agent(), looked, crowd[:35]) == ADMITTED
+    assert judged(agent(demand=replace(LEARNT, agents=3)), looked, crowd[:35]) == ("hold", "processes")
+    assert judged(agent(), replace(looked, coming=1), crowd[:35]) == ("hold", "processes"), "a sub-agent will come"
     unknown = replace(crowded, agent_bytes=0)
     assert judged(agent(), unknown, crowd) == ADMITTED, "before any was seen, it is as large as it is thought to be"
     assert judged(agent(demand=replace(LEARNT, mean_bytes=4.2 * GB)), unknown, crowd) == ("hold", "processes")
+
+
+def test_a_run_waits_for_agents_that_have_work_and_lack_room() -> None:
+    starved = waiting(agent(), "processes", 10)
+    assert judged(run_launch(), host(), [], [starved]) == ("hold", "forecast")
+    assert judged(run_launch(), host(), [], [waiting(agent(), "role", 10)]) == ADMITTED
+    assert judged(run_launch(), host(), [], [waiting(agent(needed=False), "processes", 10)]) == ADMITTED
 
 
 def test_who_has_no_work_waits_where_not_everybody_fits() -> None:

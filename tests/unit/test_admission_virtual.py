@@ -231,11 +231,11 @@ def test_f73_in_green_everything_starts_with_a_permit(ship: Ship) -> None:
 def test_f73_a_run_is_not_let_in_before_memory_is_green() -> None:
     ship = Ship(FULL).begin(SHORT)
     ship.until("launch_held")
-    ship.pass_time(900)
+    ship.pass_time(300)
     assert ship.starts == []
     assert ship.held() == {"run:v-1": "zone"}
     ship.become(TIGHT, "YELLOW")
-    ship.pass_time(900)
+    ship.pass_time(300)
     assert ship.starts == [], "a new run waits for GREEN"
     assert ship.view("v-1").run.admitted is None
     ship.host = ROOMY
@@ -296,7 +296,7 @@ def after_down_and_up(ship: Ship) -> Callable[[], bool]:
 
 
 def at_a_gate(ship: Ship) -> Callable[[], bool]:
-    ship.paces["judge"] = 600.0
+    ship.paces["judge"] = 60.0
     ship.begin(SHORT)
     ship.until("checkpoint_asked")
     ship.become(FULL, "RED")
@@ -329,7 +329,7 @@ def test_f73_no_path_starts_anything_in_red_and_each_goes_on_in_green(
     ship: Ship, path: Callable[[Ship], Callable[[], bool]]
 ) -> None:
     has_started = path(ship)
-    ship.pass_time(1200)
+    ship.pass_time(300)
     assert not has_started()
     assert "zone" in ship.held().values()
     before = len(ship.starts)
@@ -385,7 +385,7 @@ def test_f72_red_reclaims_one_idle_worker_a_cycle_the_largest_first_and_nobody_e
     assert [event.agent for event in events] == ["helper-3", "helper-2", "helper-1"]
     assert all(b.at.since(a.at) >= CYCLE_S - 3 for a, b in pairwise(events))
     assert "memory is RED" in events[0].body["reason"]
-    ship.pass_time(1200)
+    ship.pass_time(400)
     assert [key for key, _, _ in ship.keeper.ended_agents] == ["v-1/helper-3", "v-1/helper-2", "v-1/helper-1"]
     assert {way for _, way, _ in ship.keeper.ended_agents} == {"dismiss"}
     assert lives(ship)
@@ -410,7 +410,7 @@ def test_f72_reclaimed_workers_come_back_with_their_brief_when_there_is_work_for
     idle_for(ship).become(FULL, "RED")
     ship.until("agent_reclaimed", count=3, limit_s=5 * CYCLE_S)
     ship.become(ROOMY, "GREEN")
-    ship.pass_time(1200)
+    ship.pass_time(400)
     assert not any(one.lives for one in helpers(ship)), "nobody needs them yet"
     ship.paces.clear()
     ship.agent().recover()
@@ -472,8 +472,8 @@ def test_f72_a_worker_with_a_person_a_draft_mail_or_work_is_exempt(
     for one in helpers(ship):
         exempt(ship, one)
     ship.pass_time(10)
-    ship.host = FULL
-    ship.pass_time(900)
+    ship.become(FULL, "RED")
+    ship.pass_time(2 * CYCLE_S)
     assert ship.zone() == "RED"
     assert not ship.events("agent_reclaimed")
     assert all(one.lives and one.incarnation == 1 for one in helpers(ship))
@@ -509,7 +509,7 @@ def test_f72_the_captain_looks_again_and_refuses_what_has_changed_since_the_orde
     assert refused.body["why"] == REASONS[exempt]
     assert chosen[0].lives
     assert ship.read(lambda r: r.items(orders_queue("v-1"))) == []
-    ship.pass_time(CYCLE_S * 3)
+    ship.pass_time(CYCLE_S)
     assert chosen[0].lives
     assert not any(one.attached or one.composer for one in helpers(ship) if not one.lives)
 
@@ -667,8 +667,10 @@ def heavy(names: str, machine: Host) -> Ship:
     return ship.begin(*(replace(crew, name=name) for name in names))
 
 
-def test_f70_four_pipelines_at_once_on_a_machine_for_two_all_complete_without_red() -> None:
-    for_two = Host(size_bytes=24 * GB, base_bytes=4 * GB)
+@pytest.mark.parametrize("size_gb", [24, 40])
+def test_f70_four_pipelines_at_once_on_a_machine_for_two_all_complete_without_red(size_gb: int) -> None:
+    """By its memory alone the smaller one holds two; by the number of agents it does not hold all of two at once."""
+    for_two = Host(size_bytes=size_gb * GB, base_bytes=4 * GB)
     ship = heavy("abcd", for_two)
     most = 0
 
@@ -696,10 +698,22 @@ def test_f70_the_same_four_without_the_gate_run_the_machine_out_of_memory() -> N
     assert used > 0.9 * 24 * GB, "or the test before proves nothing"
 
 
+def test_who_becomes_needed_while_it_waits_is_given_the_place_of_who_is_not_any_more(ship: Ship) -> None:
+    """It was held when it had no work yet, for the same reason as afterwards."""
+    ship.settings = HostSettings(agents=2)
+    help_one = replace(HELP, address="one")
+    phases = (SHORT.phases[0], Phase(name="help", dispatches=(help_one,)))
+    roles = (WRITER, JUDGE, replace(HELPERS, count=1))
+    ship.begin(replace(SHORT, roles=roles, phases=phases, deliverable=ByteCheck(path="draft.md")))
+    ship.run_until(lambda: ship.held() == {"agent:v-1/helper": "agents"})
+    ship.finish(DONE_S + 300)
+    assert len(ship.events("agent_reclaimed")) == 1
+
+
 def test_f71_a_fan_out_pauses_launches_and_ends_nobody(ship: Ship) -> None:
     ship.host = Host(size_bytes=64 * GB, base_bytes=4 * GB)
     ship.forms = {name: Shape(start_bytes=2 * GB, full_bytes=2 * GB, subagent_bytes=MB) for name in ("writer", "judge")}
-    at_work(ship)
+    at_work(ship).pass_time(30)
     for number in range(10):
         ship.later(ship.now.mono + 6 * number, lambda: ship.agent().start_subagent("reviewer", 1200.0))
     ship.until("zone_changed", limit_s=120)
@@ -721,7 +735,7 @@ def test_f71_a_fan_out_pauses_launches_and_ends_nobody(ship: Ship) -> None:
 # The dispatcher may be killed at any instant.
 
 
-@pytest.mark.parametrize("after", range(1, 16))
+@pytest.mark.parametrize("after", range(1, 13))
 def test_a_dispatcher_killed_after_any_of_its_commits_leaks_no_permit_and_starts_nothing_twice(after: int) -> None:
     ship = Ship()
     ship.settings = HostSettings(parallel=1)

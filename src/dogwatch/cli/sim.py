@@ -113,7 +113,8 @@ class Bar:
         width = 79
         with contextlib.suppress(OSError):
             width = os.get_terminal_size(self._stream.fileno()).columns - 1
-        self._stream.write(f"\r\x1b[K{text[:width]}")
+        # A terminal of unknown width says 0.
+        self._stream.write(f"\r\x1b[K{text[: width if width > 0 else 79]}")
         self._stream.flush()
 
 

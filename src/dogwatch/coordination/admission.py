@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dogwatch.ledger.api import Reader, Tx
-from dogwatch.ledger.records import load, load_all, save
+from dogwatch.ledger.records import load, load_all, load_run, save
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.codec import decode
 from dogwatch.model.memory import HostRecord
@@ -20,6 +20,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.policy.admission import ADMIT, CAPS, Situation, judge
+from dogwatch.policy.needs import is_needed
 
 Life = Callable[[ProcessId], str]
 Further = Callable[[Situation], Answer | None]
@@ -59,7 +60,9 @@ def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) 
     waiting = load(tx, WaitRecord, f"waits/{launch.holder}")
     if answer.verdict == "hold":
         if waiting is None or (waiting.answer, waiting.launch) != (answer, launch):
-            since = waiting.since if waiting is not None else tx.now
+            # Who has had no work so far has not waited yet.
+            same = waiting is not None and waiting.launch.needed == launch.needed
+            since = waiting.since if waiting is not None and same else tx.now
             save(tx, WaitRecord(launch=launch, since=since, answer=answer))
         if waiting is None or waiting.answer.limit != answer.limit:
             body = {"holder": launch.holder, "limit": answer.limit, "reason": answer.reason}
@@ -151,7 +154,10 @@ def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
         return reader.get(f"queued/{launch.run}") is None
     if launch.kind == "agent":
         agent = load(reader, AgentRecord, f"agent/{launch.run}/{launch.agent}")
-        return agent is None or agent.state == "ERROR" or agent.process is not None or bool(agent.resting)
+        if agent is None or agent.state == "ERROR" or agent.process is not None:
+            return True
+        # Who rests waits as soon as there is work for it again, and not longer than that.
+        return bool(agent.resting) and not is_needed(load_run(reader, launch.run), launch.agent)
     return False
 
 

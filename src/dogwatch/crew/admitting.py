@@ -19,10 +19,11 @@ def must_wait(helm: Helm, launch: Launch) -> bool:
 
     def fn(reader: Reader) -> bool:
         waits = reader.get(f"waits/{launch.holder}")
-        if waits is None:
+        if waits is None or waits.body["launch"]["needed"] != launch.needed:
             return False
         answer = look(reader, launch, helm.world.eyes.life, helm.now)
-        return answer.verdict == "hold" and answer.limit == waits.body["answer"]["limit"]
+        told = waits.body["answer"]["limit"], waits.body["launch"]["needed"]
+        return answer.verdict == "hold" and (answer.limit, launch.needed) == told
 
     return helm.ledger.read(fn)
 

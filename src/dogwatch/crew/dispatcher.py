@@ -13,10 +13,12 @@ from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, CrewRecord, RunRecord
+from dogwatch.policy.forecast import by_key
 
 CADENCE_S = 1.0
 LINGER_S = 60.0
@@ -34,6 +36,7 @@ class Dispatcher:
         self._awake = Awake()
         self._memory = MemoryWatch()
         self._peaks = Peaks()
+        self._coming = 0
         self._queued: list[str] = []
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
@@ -74,9 +77,11 @@ class Dispatcher:
         if host.at == now:
             ledger.read(lambda reader: self._note_peaks(reader, host, runs, now))
             self._peaks.keep(ledger, self.lease, now)
+            profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
+            self._coming = self._peaks.coming(profiles, now)
         if free_permits(ledger, self.lease, world.eyes.life) or is_news:
             spacious = admit_runs(ledger, self.lease, world.eyes.life, host, now, self.log)
-            self._memory.note_space(ledger, self.lease, spacious)
+            self._memory.note_space(ledger, self.lease, spacious, self._coming)
             self._queued = ledger.read(lambda reader: [document.key for document in reader.scan("queued/")])
             world.eyes.pulse()
         if found := order_reclaim(ledger, self.lease, self._memory, host, runs, now):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dogwatch.crew.holds import account_of
 from dogwatch.ledger.api import Reader
-from dogwatch.ledger.records import load
+from dogwatch.ledger.records import load_all
 from dogwatch.model.admission import Demand, Launch, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.records import AgentRecord, GateRecord
@@ -35,11 +35,7 @@ def agent_demand(reader: Reader, view: RunView, agent: AgentRecord) -> Demand:
     """How much memory the agent will take in the present phase, as far as that was learnt."""
     role = view.role_of(agent.agent)
     harness = role.harness if role is not None else ""
-    keys = (
-        MemoryProfile(harness=harness, pipeline=view.plan.name, role=agent.role).key,
-        MemoryProfile(harness=harness).key,
-    )
-    profiles = [profile for key in keys if (profile := load(reader, MemoryProfile, key)) is not None]
+    profiles = load_all(reader, MemoryProfile, f"profile/{harness}/")
     phase = view.phase.name if view.phase is not None else ""
     return demand_of(by_key(profiles), harness, view.plan.name, agent.role, phase)
 

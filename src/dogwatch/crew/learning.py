@@ -18,7 +18,7 @@ from dogwatch.model.memory import AgentMemory
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, RunRecord
-from dogwatch.policy.forecast import ALL
+from dogwatch.policy.forecast import ALL, Profiles, processes_of
 from dogwatch.policy.learning import SAMPLES_MAX
 
 KEEP_S = 20.0
@@ -40,6 +40,7 @@ class _Sample:
     role: str
     phase: str
     peak_bytes: int
+    processes: int = 1
 
 
 @dataclass(slots=True)
@@ -48,10 +49,12 @@ class _Stretch:
 
     began: Moment
     peak_bytes: int = 0
+    processes: int = 1
     worked: bool = False
 
-    def note(self, rss_bytes: int, worked: bool) -> None:
+    def note(self, rss_bytes: int, processes: int, worked: bool) -> None:
         self.peak_bytes = max(self.peak_bytes, rss_bytes)
+        self.processes = max(self.processes, processes)
         self.worked = self.worked or worked
 
     def teaches(self, end: Moment) -> bool:
@@ -66,6 +69,7 @@ class _Life:
     life: _Stretch
     phase: _Stretch
     seen: Moment
+    is_busy: bool = False
 
 
 class Peaks:
@@ -104,6 +108,7 @@ class Peaks:
                 phase,
                 found.rss_bytes,
                 now=now,
+                processes=found.processes,
                 worked=agent.state == "BUSY",
             )
 
@@ -119,6 +124,7 @@ class Peaks:
         rss_bytes: int,
         *,
         now: Moment,
+        processes: int = 1,
         worked: bool = False,
     ) -> None:
         """What an agent's processes use now. Another phase ends the last one, another incarnation the last life."""
@@ -137,9 +143,20 @@ class Peaks:
         elif known.owner.phase != phase:
             self._teach(known.owner, known.phase, now)
             known.owner, known.phase = replace(known.owner, phase=phase), _Stretch(now)
-        known.seen = now
-        known.life.note(rss_bytes, worked)
-        known.phase.note(rss_bytes, worked)
+        known.seen, known.is_busy = now, worked
+        known.life.note(rss_bytes, processes, worked)
+        known.phase.note(rss_bytes, processes, worked)
+
+    def coming(self, profiles: Profiles, now: Moment) -> int:
+        """How many sub-agents are still to be expected of those who work or were only just started: so many as their
+        roles had earlier in this phase, less those that they have had already."""
+        found = 0
+        for life in self._lives.values():
+            owner = life.owner
+            if life.seen == now and (life.is_busy or now.since(life.life.began) < BRIEF_S):
+                expected = processes_of(profiles, owner.harness, owner.pipeline, owner.role, owner.phase)
+                found += max(0, expected - life.phase.processes)
+        return found
 
     def keep(self, ledger: Store, lease: Lease, now: Moment) -> int:
         """To be called after each look: writes down what is over, once in a while and in one transaction. How many
@@ -187,15 +204,19 @@ class Peaks:
 
     def _teach(self, owner: _Sample, stretch: _Stretch, end: Moment) -> None:
         if owner.phase and stretch.teaches(end):
-            self._over.append(replace(owner, peak_bytes=stretch.peak_bytes))
+            self._over.append(replace(owner, peak_bytes=stretch.peak_bytes, processes=stretch.processes))
 
 
 def _with(profile: MemoryProfile, sample: _Sample) -> MemoryProfile:
     """The profile with one more peak; the newest count, and the phases that were last heard of."""
-    peaks = dict(profile.peaks)
+    peaks, processes = dict(profile.peaks), dict(profile.processes)
     known = peaks.pop(sample.phase, ())
+    # Where peaks were kept before their processes were counted, each is taken for one.
+    counted = processes.pop(sample.phase, (1,) * len(known))
     peaks[sample.phase] = (*known, sample.peak_bytes)[-SAMPLES_MAX:]
+    processes[sample.phase] = (*counted, sample.processes)[-SAMPLES_MAX:]
     phases = [phase for phase in peaks if phase != ALL]
     for phase in phases[:-PHASES_MAX]:
         del peaks[phase]
-    return replace(profile, peaks=peaks)
+        processes.pop(phase, None)
+    return replace(profile, peaks=peaks, processes=processes)

@@ -53,7 +53,9 @@ def order_reclaim(
 
 def _choose(reader: Reader, host: HostRecord, runs: Sequence[str], now: Moment) -> Reclaim | None:
     held = [wait for wait in load_all(reader, WaitRecord, "waits/") if wait.launch.needed]
-    waiting_s = max((now.since(wait.since) for wait in held if wait.answer.limit in MEMORY_LIMITS), default=None)
+    # A run that waits in the queue is no reason to send anybody to rest who will be needed again: only agents starve.
+    waited = [0.0 if wait.launch.kind == "run" else now.since(wait.since) for wait in held if _lacks_memory(wait)]
+    waiting_s = max(waited, default=None)
     if waiting_s is None and host.zone != "RED":
         return None
     if any(item.body.get("order") == RECLAIM for run in runs for item in reader.items(orders_queue(run))):
@@ -62,6 +64,10 @@ def _choose(reader: Reader, host: HostRecord, runs: Sequence[str], now: Moment) 
     seen = {run: load(reader, WatchRecord, f"watch/{run}") for run in runs}
     watched = {run: record.agents for run, record in seen.items() if record is not None}
     return choose(views, watched, host, waiting_s, now)
+
+
+def _lacks_memory(wait: WaitRecord) -> bool:
+    return wait.answer.limit in MEMORY_LIMITS
 
 
 def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:

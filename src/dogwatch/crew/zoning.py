@@ -56,8 +56,9 @@ class MemoryWatch:
         roots, subagents = ledger.read(lambda reader: watched_agents(reader, runs))
         profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
         readings = self._growth.noted(eyes.memory(roots, settings.memory_bytes), now.mono, roots)
-        readings = replace(readings, processes=readings.processes + subagents)
-        size = agent_bytes(profiles) or _mean(readings) or (before.agent_bytes if before is not None else 0)
+        readings = _with_subagents(readings, subagents)
+        # Who has just started is small: until it is learnt, an agent counts as large as they have been seen to become.
+        size = agent_bytes(profiles) or max(_mean(readings), before.agent_bytes if before is not None else 0)
         state = ZoneState(calm_since=self._calm_since)
         if before is not None:
             state = ZoneState(zone=before.zone, sensor=before.sensor, why=before.why, calm_since=self._calm_since)
@@ -76,6 +77,7 @@ class MemoryWatch:
             problem=problem,
             zone_s=_added(before, now),
             spacious=before.spacious if before is not None else True,
+            coming=before.coming if before is not None else 0,
             reclaimed=before.reclaimed if before is not None else None,
         )
         if problem and (before is None or before.problem != problem):
@@ -83,10 +85,10 @@ class MemoryWatch:
         self._write(ledger, lease, before, host, runs)
         return host
 
-    def note_space(self, ledger: Store, lease: Lease, spacious: bool) -> None:
-        """Whether everybody fits at once; every gate reads it."""
-        if self._host is not None and self._host.spacious != spacious:
-            self._host = self._written = replace(self._host, spacious=spacious)
+    def note_space(self, ledger: Store, lease: Lease, spacious: bool, coming: int) -> None:
+        """Whether everybody fits at once, and how many sub-agents are to be expected; every gate reads it."""
+        if self._host is not None and (self._host.spacious, self._host.coming) != (spacious, coming):
+            self._host = self._written = replace(self._host, spacious=spacious, coming=coming)
             ledger.run(partial(_save, lease=lease, host=self._host))
 
     def note_reclaim(self, tx: Tx) -> None:
@@ -129,24 +131,30 @@ def _is_news(before: HostRecord, host: HostRecord) -> bool:
     return moved > 0.01 * (new.size_bytes or GB) or host.at.since(before.at) >= WRITE_S
 
 
-def watched_agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, ProcessId], int]:
+def watched_agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, ProcessId], dict[str, int]]:
     """The living agents of these runs, and how many sub-agents their clients have told of."""
     roots: dict[str, ProcessId] = {}
-    subagents = 0
+    subagents: dict[str, int] = {}
     for run in runs:
         watch = load(reader, WatchRecord, f"watch/{run}")
         for agent in load_all(reader, AgentRecord, f"agent/{run}/"):
             if agent.process is not None and agent.state != "ERROR":
                 roots[f"{run}/{agent.agent}"] = agent.process
                 seen = watch.agents.get(agent.agent) if watch is not None else None
-                subagents += seen.subagents if seen is not None else 0
+                subagents[f"{run}/{agent.agent}"] = seen.subagents if seen is not None else 0
     return roots, subagents
 
 
+def _with_subagents(readings: Readings, subagents: Mapping[str, int]) -> Readings:
+    agents = {name: replace(one, processes=1 + subagents.get(name, 0)) for name, one in readings.agents.items()}
+    return replace(readings, processes=readings.processes + sum(subagents.values()), agents=agents)
+
+
 def _mean(readings: Readings) -> int:
-    """How large an agent is on this machine."""
+    """How large an agent's process is on this machine."""
     sizes = [agent.rss_bytes for agent in readings.agents.values()]
-    return max(SMALLEST_BYTES, sum(sizes) // len(sizes)) if sizes else 0
+    number = sum(agent.processes for agent in readings.agents.values())
+    return max(SMALLEST_BYTES, sum(sizes) // number) if number else 0
 
 
 def _added(before: HostRecord | None, now: Moment) -> Mapping[str, float]:

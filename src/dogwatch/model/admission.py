@@ -15,7 +15,8 @@ Starting = Literal["run", "agent", "gate", "check-in", "process"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """How much memory something will take at its peak: the mean and the spread of what was learnt."""
+    """How much memory something will take at its peak: the mean and the spread of what was learnt. `agents` is how many
+    processes that are; of a single agent's launch, itself and its sub-agents."""
 
     mean_bytes: float = 0.0
     spread_bytes: float = 0.0
@@ -102,12 +103,14 @@ class QueuedRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryProfile:
     """What the agents of a role have taken: the newest peaks of its incarnations, in bytes, by phase; `all` has the
-    peaks of whole lives. An empty pipeline and role stand for all roles of the harness."""
+    peaks of whole lives. `processes` has how many there were of each at most, itself and its sub-agents. An empty
+    pipeline and role stand for all roles of the harness."""
 
     harness: str
     pipeline: str = ""
     role: str = ""
     peaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    processes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

@@ -16,10 +16,12 @@ GB = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMemory:
-    """One agent's processes: what they use, and how fast that grows; None until it was seen for long enough."""
+    """One agent's processes: what they use, and how fast that grows; None until it was seen for long enough.
+    `processes` counts it and the sub-agents that its client has told of."""
 
     rss_bytes: int
     growth_bytes_min: float | None = None
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,8 @@ class HostRecord:
     zone_s: Mapping[str, float] = field(default_factory=dict)
     spacious: bool = True
     """Whether everybody of all runs that were let in would fit at once: then agents are started before their work."""
+    coming: int = 0
+    """How many sub-agents are still to be expected of those who work now, by what is learnt of their roles."""
     reclaimed: Moment | None = None
     """When an idle worker was last ordered to be reclaimed."""
 

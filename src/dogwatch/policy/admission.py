@@ -80,12 +80,19 @@ def _run(launch: Launch, at: Situation, host: HostRecord) -> Answer:
             return _hold("ceiling", f"{going} of its group are running, no more than {launch.ceiling} may")
     if host.zone != "GREEN":
         return _hold("zone", f"memory is {host.zone}: {host.why}")
+    starved = next((wait for wait in at.waits if wait.launch.kind == "agent" and _lacks_room(wait)), None)
+    if starved is not None:
+        return _hold("forecast", f"{_name(starved.launch)} waits for room, and goes first")
     if launch.heavy and not launch.demand.learnt and host.settings.parallel:
         heavy = sum(other.heavy for other in runs)
         if heavy >= host.settings.parallel:
             text = f"{heavy} heavy runs are going, and how much memory this one takes is not learnt yet"
             return _hold("parallel", text)
     return ADMIT
+
+
+def _lacks_room(wait: WaitRecord) -> bool:
+    return wait.launch.needed and wait.answer.limit in ("processes", "zone")
 
 
 def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
@@ -137,17 +144,35 @@ def _zone(launch: Launch, host: HostRecord) -> Answer | None:
 def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     """Agents that are needed go before those that are not needed yet, and what is not learnt goes in waves."""
     living = [permit for permit in at.permits if permit.launch.kind == "agent"]
-    fit = processes_max(host, launch.demand.mean_bytes)
-    if not launch.again and min(host.readings.processes, len(living)) >= fit:
-        return _hold("processes", f"{len(living)} agents are there, {fit} fit")
     if not launch.needed and not host.spacious:
         return _hold("early", "it has no work yet, and not everybody fits at once")
+    if not launch.again and living and (why := _too_many(launch, living, host)):
+        return _hold("processes", why)
     if launch.heavy and not launch.again and not launch.demand.learnt and host.settings.wave:
         unknown = [permit for permit in living if permit.launch.heavy and not permit.launch.demand.learnt]
         fresh = sum(at.now.since(permit.granted) < WAVE_S for permit in unknown)
         if fresh >= host.settings.wave:
             return _hold("wave", f"{fresh} agents were started within the last {WAVE_S:.0f} s")
     return None
+
+
+def _too_many(launch: Launch, living: Sequence[PermitRecord], host: HostRecord) -> str:
+    """Why it is one too many, with the sub-agents that it and those who are there are expected to start."""
+    fit = processes_max(host, launch.demand.mean_bytes)
+    seen = host.readings.agents
+    unseen = [permit.launch.demand.agents for permit in living if _name(permit.launch) not in seen]
+    present = {_name(permit.launch) for permit in living}
+    gone = sum(one.processes for name, one in seen.items() if name not in present)
+    there = host.readings.processes - gone + sum(unseen)
+    if there + host.coming + launch.demand.agents <= fit:
+        return ""
+    more = f", {host.coming} sub-agents are expected" if host.coming else ""
+    own = f", and {launch.demand.agents - 1} of its own" if launch.demand.agents > 1 else ""
+    return f"{there} agents and sub-agents are there{more}{own}; {fit} fit"
+
+
+def _name(launch: Launch) -> str:
+    return f"{launch.run}/{launch.agent}"
 
 
 def _hold(limit: str, reason: str) -> Answer:

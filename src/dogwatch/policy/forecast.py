@@ -110,7 +110,26 @@ def by_key(profiles: Iterable[MemoryProfile]) -> dict[str, MemoryProfile]:
 def demand_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "") -> Demand:
     """What an agent takes at its peak: learnt from its role in this phase, else from its role's whole lives, else from
     all roles of the harness, else assumed. One or two peaks prove nothing, but what was seen can come again."""
-    return _estimate(_known(profiles, harness, pipeline, role), harness, phase)[0]
+    each = _estimate(_known(profiles, harness, pipeline, role), harness, phase)[0]
+    number = processes_of(profiles, harness, pipeline, role, phase)
+    return replace(each, mean_bytes=number * each.mean_bytes, spread_bytes=number * each.spread_bytes, agents=number)
+
+
+def processes_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "") -> int:
+    """How many processes nine of ten such agents stayed within in this phase, or in their whole lives: itself and its
+    sub-agents. Where nothing is known of a role, its namesakes in other pipelines stand for it; one that has none is
+    taken for itself alone."""
+    own = profiles.get(MemoryProfile(harness=harness, pipeline=pipeline, role=role).key)
+    same = [own] if own is not None and own.processes else _namesakes(profiles, harness, role)
+    for name in (phase, ALL):
+        counts = sorted(count for profile in same for count in profile.processes.get(name, ()))
+        if counts:
+            return counts[math.ceil(0.9 * len(counts)) - 1]
+    return 1
+
+
+def _namesakes(profiles: Profiles, harness: str, role: str) -> list[MemoryProfile]:
+    return [one for one in profiles.values() if one.role and (one.harness, one.role) == (harness, role)]
 
 
 def quantiles(profile: MemoryProfile, phase: str = ALL) -> Quantiles | None:
@@ -122,27 +141,44 @@ def quantiles(profile: MemoryProfile, phase: str = ALL) -> Quantiles | None:
     return Quantiles(samples=len(ordered), p50_bytes=p50, p90_bytes=p90, p99_bytes=p99)
 
 
-_Peaks = Mapping[str, tuple[int, ...]]
+_Known = tuple[MemoryProfile | None, MemoryProfile | None]
+"""The profile of a role, and that of all roles of its harness."""
 
 
 def agent_bytes(profiles: Profiles) -> int:
-    """How large an agent is on this machine, by its heaviest harness. 0 while none is learnt."""
-    wholes = [profile.peaks.get(ALL, ()) for profile in profiles.values() if not profile.role]
-    return int(max((fmean(peaks) for peaks in wholes if len(peaks) >= SAMPLES_MIN), default=0.0))
+    """How large an agent's process is on this machine, by its heaviest harness: where sub-agents are counted, they have
+    their share of the peak. 0 while none is learnt."""
+    sizes = [0.0]
+    for profile in profiles.values():
+        peaks = profile.peaks.get(ALL, ())
+        if not profile.role and len(peaks) >= SAMPLES_MIN:
+            sizes.append(sum(peaks) / max(sum(profile.processes.get(ALL, ())), len(peaks)))
+    return int(max(sizes))
 
 
-def _known(profiles: Profiles, harness: str, pipeline: str, role: str) -> tuple[_Peaks, _Peaks]:
-    """The peaks of the role, and those of all roles of its harness."""
+def _known(profiles: Profiles, harness: str, pipeline: str, role: str) -> _Known:
     own = profiles.get(MemoryProfile(harness=harness, pipeline=pipeline, role=role).key)
-    every = profiles.get(MemoryProfile(harness=harness).key)
-    return own.peaks if own else {}, every.peaks if every else {}
+    return own, profiles.get(MemoryProfile(harness=harness).key)
 
 
-def _estimate(known: tuple[_Peaks, _Peaks], harness: str, phase: str) -> tuple[Demand, float]:
-    """The demand of one agent, and the share of its variance that it has in common with others of its role."""
+def _apiece(profile: MemoryProfile | None, phase: str) -> tuple[int, ...]:
+    """The peaks by process: of an agent with sub-agents, each has its share."""
+    if profile is None:
+        return ()
+    peaks, counts = profile.peaks.get(phase, ()), profile.processes.get(phase, ())
+    return _divided(peaks, counts) if len(counts) == len(peaks) else peaks
+
+
+@lru_cache(maxsize=1024)
+def _divided(peaks: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(peak // max(1, count) for peak, count in zip(peaks, counts, strict=True))
+
+
+def _estimate(known: _Known, harness: str, phase: str) -> tuple[Demand, float]:
+    """The demand of one process, and the share of its variance that it has in common with others of its role."""
     own, every = known
-    in_life = own.get(ALL, ())
-    for peaks in (own.get(phase, ()), in_life, every.get(ALL, ())):
+    in_life = _apiece(own, ALL)
+    for peaks in (_apiece(own, phase), in_life, _apiece(every, ALL)):
         if len(peaks) >= SAMPLES_MIN:
             found, common = _learnt(peaks), max(COMMON_LEARNT, 1 / (len(peaks) + 1))
             break

@@ -216,7 +216,8 @@ class VirtualAgent:
             return
         subject, text = header.subject, answer["text"]
         self.orders[subject] = text
-        self.after(self.machine.pace(self, header), lambda: self.work(subject, text))
+        taken = replace(header, kind="dispatch")
+        self.after(self.machine.pace(self, taken), lambda: self.work(subject, text))
 
     def work(self, subject: str, text: str) -> None:
         """Writes what is asked for and reports."""

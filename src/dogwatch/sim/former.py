@@ -40,7 +40,7 @@ class FormerWatch(MemoryWatch):
             return before
         roots, subagents = ledger.read(lambda reader: watched_agents(reader, runs))
         readings = eyes.memory(roots, 0)
-        readings = replace(readings, processes=readings.processes + subagents)
+        readings = replace(readings, processes=readings.processes + sum(subagents.values()))
         state = ZoneState(calm_since=self._calm_since)
         if before is not None:
             state = replace(state, zone=before.zone, sensor=before.sensor, why=before.why)

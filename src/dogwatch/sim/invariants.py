@@ -65,7 +65,8 @@ UNTOUCHED = ("provider", "dialog")
 ENDS = ("agent_restarted", "agent_reclaimed", "agent_quarantined", "agent_replaced")
 """What is recorded when an incarnation shall not go on."""
 STOOD_STILL = ("no progress", "deadline")
-CALM_S = 600.0
+CALM_S, QUIET_S = 600.0, 300.0
+"""How long nothing has gone wrong, and nobody has done anything."""
 OVERDUE = ":overdue:"
 ALWAYS_S = float("inf")
 _ASKS = re.compile(r"/\d+$")
@@ -306,8 +307,10 @@ class Invariants(Witness):
         waits = self._machine.ledger.read(lambda reader: reader.scan("waits/"))
         if any(event.run in document.key for document in waits) or " waits: " in event.body["cause"] or not agents:
             return  # the gate holds what it needs, and the cause says so
+        mono = self._machine.now.mono
         is_calm = self._machine.elapsed_s - self._machine.faults.latest_s > CALM_S
-        if is_calm and all(one.turn.state == "idle" and not one.ill for one in agents):
+        rests = [one.turn.state == "idle" and not one.ill and mono - one.turn.newest > QUIET_S for one in agents]
+        if is_calm and all(rests):
             self.broken("no_run_stands_still", f"{event.run}: {event.body['cause']}, and nothing was wrong")
 
     def _look_for_rest(self, run: str) -> None:

@@ -117,7 +117,7 @@ class Drawn(Scenario):
         return self._starts
 
     def pace_s(self, agent: VirtualAgent, header: Header) -> float:
-        usual_s = self._work_s if header.kind in ("dispatch", "nudge", "offer") else 5.0
+        usual_s = self._work_s if header.kind in ("dispatch", "nudge") else 5.0
         return usual_s * self._random.lognormvariate(0.0, 0.5)
 
     def shape(self, agent: VirtualAgent) -> Shape:

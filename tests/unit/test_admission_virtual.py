@@ -363,6 +363,25 @@ def test_f73_an_agent_that_has_died_comes_back_in_yellow_and_a_new_one_does_not(
     assert ship.held() == {"run:w-1": "zone"}
 
 
+def test_f73_in_red_no_sub_agent_may_start_and_a_new_captain_knows_it(ship: Ship) -> None:
+    at_work(ship)
+    assert ship.held_launches == {}
+    ship.become(TIGHT, "YELLOW")
+    ship.pass_time(30)
+    assert ship.held_launches == {}
+    ship.become(FULL, "RED")
+    ship.run_until(lambda: bool(ship.held_launches), 30)
+    assert ship.held_launches["v-1"].startswith("memory is RED: memory available: ")
+    ship.kill(ship.member("captain"))
+    ship.pass_time(30)
+    assert list(ship.held_launches) == ["v-1"]
+    ship.become(ROOMY, "GREEN")
+    ship.run_until(lambda: not ship.held_launches, 30)
+    ship.held_launches["v-1"] = "what a captain has left that was killed in RED"
+    ship.kill(ship.member("captain"))
+    ship.run_until(lambda: not ship.held_launches, 60)
+
+
 # Reclaim.
 
 

@@ -106,7 +106,9 @@ def test_readings_get_the_growth_of_each_agent_and_the_gone_are_forgotten() -> N
 
     def at(mono: float, *agents: str) -> Readings:
         sizes = {agent: AgentMemory(rss_bytes=int(GB + mono * MB * (agent == "t1/writer"))) for agent in agents}
-        return growth.noted(Readings(processes=3, agents=sizes), mono, roots)
+        readings = Readings(processes=3, agents=sizes)
+        growth.note_all(readings, mono, roots)
+        return growth.rated(readings)
 
     for number in range(12):
         assert at(number * 5.0, *roots).agents["t1/writer"].growth_bytes_min is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.actions.spawn import _link, _write
+from dogwatch.actions.spawn import _link, write_whole
 from dogwatch.errors import RefusedError
 from dogwatch.guard import fast, full
 from dogwatch.guard.patch import written
@@ -71,7 +71,7 @@ def test_no_link_that_an_agent_has_laid_leads_the_crew_out_of_its_folder(shared:
     path = shared / "settings.json"
     for name in ("settings.json", f"settings.json.{os.getpid()}", "settings.json.new"):
         (shared / name).symlink_to(precious)
-    _write(str(path), "{}")
+    write_whole(str(path), "{}")
     assert precious.read_text() == "precious"
     assert (path.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (False, "{}", 0o600)
     (shared / "login").symlink_to(precious)
@@ -83,7 +83,7 @@ def test_the_crew_waits_for_no_pipe(shared: Path) -> None:
     path = shared / "settings.json"
     os.mkfifo(path)
     os.mkfifo(f"{path}.{os.getpid()}")
-    _write(str(path), "{}")
+    write_whole(str(path), "{}")
     assert path.read_text() == "{}"
 
 
@@ -103,9 +103,9 @@ def test_the_crew_reads_no_pipe_in_a_clients_own_folder(tmp_path: Path) -> None:
 def test_what_is_no_text_is_written_anew_and_what_is_the_same_is_left_alone(shared: Path) -> None:
     path = shared / "x"
     path.write_bytes(b"\xff\xfe")
-    _write(str(path), "ä")
+    write_whole(str(path), "ä")
     before = path.stat()
-    _write(str(path), "ä")
+    write_whole(str(path), "ä")
     assert (path.read_text(encoding="utf-8"), path.stat().st_ino) == ("ä", before.st_ino)
     assert os.listdir(shared) == ["x"], "nothing is left over"
 

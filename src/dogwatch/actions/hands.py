@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from dogwatch.actions import check_in, confine, deliver, gate, kill, notify, postbox, stage
-from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_programs
+from dogwatch.actions.spawn import Spawned, dismiss, spawn, write_programs, write_whole
 from dogwatch.actions.turn_end import end_turn
 from dogwatch.model.memory import HostSettings
 from dogwatch.model.plan import Gate, Notify, Plan
@@ -58,6 +58,14 @@ class MachineHands:
 
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         return postbox.take_back(self.home.post(agent.run, agent.agent), message)
+
+    def hold_launches(self, run: str, why: str) -> None:
+        """From now on no agent of the run may start a sub-agent; with no reason, they may again."""
+        if why:
+            write_whole(self.home.hold(run), why)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.home.hold(run))
 
     def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
         assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed

@@ -107,7 +107,7 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
     postbox.empty(home.post(run.run, agent.agent))
     start = harness(role.harness).start(launch)
     for path, text in start.files.items():
-        _write(path, text)
+        write_whole(path, text)
     for path, target in start.links.items():
         _link(path, target)
     given = agent_variables(os.environ, harness(role.harness), role, rehearsal=run.stage is not None)
@@ -122,7 +122,7 @@ def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord
         )
     words, hidden = starting(environment, f"{launch.folder}/variables")
     if hidden:
-        _write(f"{launch.folder}/variables", hidden)
+        write_whole(f"{launch.folder}/variables", hidden)
     group = confine.confine(home, run.run, agent.agent, agent.incarnation, limit_bytes)
     _start(socket, run, agent, [*words, *_EXPENDABLE, group, *command])
     return replace(_found(home, socket, boot, agent), adopted=False, sandboxed=sandboxed)
@@ -182,16 +182,16 @@ def agent_environment(home: Home, run: RunRecord, agent: AgentRecord) -> dict[st
 def write_programs(home: Home) -> None:
     """Puts a `dogwatch` first on every agent's PATH, whichever way this one was installed, and before the programs that
     end others a look at what they are asked to do."""
-    _write(f"{home.bin}/dogwatch", f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n', mode=0o700)
+    write_whole(f"{home.bin}/dogwatch", f'#!/bin/sh\nexec "{sys.executable}" -m dogwatch "$@"\n', mode=0o700)
     # A sandbox cannot write there: without this each hook would compile the guard anew.
     compileall.compile_dir(os.path.dirname(HOOK), maxlevels=0, quiet=2)
     wrapper = os.path.join(os.path.dirname(HOOK), "wrapper.py")
     for name in NAMES:
         text = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{wrapper}" "{home.bin}" {name} "$@"\n'
-        _write(f"{home.bin}/{name}", text, mode=0o700)
+        write_whole(f"{home.bin}/{name}", text, mode=0o700)
 
 
-def _write(path: str, text: str, mode: int = 0o600) -> None:
+def write_whole(path: str, text: str, mode: int = 0o600) -> None:
     """The file with this text, whole or not at all; one that has it already is left alone. Its agent may write in the
     same folder: a link or a pipe that it has laid there is neither followed nor waited for."""
     data = text.encode("utf-8")

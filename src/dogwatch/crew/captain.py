@@ -30,8 +30,9 @@ from dogwatch.crew.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import change, load
+from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import CrewRecord, RunRecord
+from dogwatch.model.records import ChecksRecord, CrewRecord, RunRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.needs import waits_at_gate
 from dogwatch.policy.route import SpawnAgent, decide, overdue
@@ -45,7 +46,7 @@ TALLY_ROUNDS_MAX = 200
 
 
 class Captain:
-    """Holds its lease and the memory of its latest starts; everything else is on the ledger."""
+    """Holds its lease and the memory of its latest starts and checks; everything else is on the ledger."""
 
     def __init__(self, run: str, lease: Lease, log: Log) -> None:
         self.run = run
@@ -54,8 +55,11 @@ class Captain:
         self._watchdog = Reviver()
         self._dispatcher = Reviver()
         self._awake = Awake()
+        self._checks: ChecksRecord | None = None
         self._prepared = False
         self._failures = 0
+        self._holds: bool | None = None
+        """Whether sub-agents are held; a captain that takes over does not know."""
 
     def step(self, world: CaptainWorld, ledger: Store, now: Moment) -> float | None:
         self._end_silent(world, ledger, now)
@@ -88,6 +92,7 @@ class Captain:
             helm.world.hands.prepare(run)
             self._prepared = True
         helm.world.hands.keep_model(run)
+        self._hold_launches(helm)
         watched = self._keep_crew(helm, helm.view())
         self._settle(helm)
         reconcile(helm)
@@ -96,7 +101,7 @@ class Captain:
         look_after_overdue(helm, view)
         verify(helm, view)
         view = helm.view()
-        check(helm, view)
+        self._checks = check(helm, view, self._checks)
         look_after_versions(helm, view)
         if look_for_progress(helm, helm.view()):
             return 0.0
@@ -108,6 +113,19 @@ class Captain:
         if post(helm, view):
             return TYPING_WAIT_S
         return max(TYPING_WAIT_S, min(view.plan.limits.sweep_s, BEAT_S, view.next_spawn_s(helm.now)))
+
+    def _hold_launches(self, helm: Helm) -> None:
+        """In RED no sub-agent starts either: what agents start by themselves is told by the guard in their turns."""
+        host = helm.ledger.read(lambda reader: load(reader, HostRecord, "host"))
+        why = f"memory is RED: {host.why}" if host is not None and host.zone == "RED" else ""
+        if bool(why) == self._holds:
+            return
+        try:
+            helm.world.hands.hold_launches(self.run, why)
+        except OSError as error:
+            self.log.error("launches_not_held", error=str(error))  # it is tried again in the next step
+        else:
+            self._holds = bool(why)
 
     def _count_failure(self, helm: Helm, error: Exception) -> float:
         """A step that cannot be made is tried again; a run whose steps cannot be made ends, and says why."""

@@ -70,6 +70,8 @@ class _Life:
     phase: _Stretch
     seen: Moment
     is_busy: bool = False
+    told: int = 1
+    """How many processes of it in this phase the ledger knows of."""
 
 
 class Peaks:
@@ -142,7 +144,7 @@ class Peaks:
             self._lives[place] = known
         elif known.owner.phase != phase:
             self._teach(known.owner, known.phase, now)
-            known.owner, known.phase = replace(known.owner, phase=phase), _Stretch(now)
+            known.owner, known.phase, known.told = replace(known.owner, phase=phase), _Stretch(now), 1
         known.seen, known.is_busy = now, worked
         known.life.note(rss_bytes, processes, worked)
         known.phase.note(rss_bytes, processes, worked)
@@ -176,6 +178,8 @@ class Peaks:
         """Whether there is something to write down, and the last time is long enough ago."""
         for place in [place for place, life in self._lives.items() if now.since(life.seen) > GONE_S]:
             self._end(place)
+        if any(life.phase.processes > life.told for life in self._lives.values()):
+            return True
         return bool(self._over) and (self._kept is None or now.since(self._kept) >= KEEP_S)
 
     def learn(self, tx: Tx) -> int:
@@ -188,6 +192,15 @@ class Peaks:
             for kind in kinds:
                 known = changed.get(kind.key) or load(tx, MemoryProfile, kind.key) or kind
                 changed[kind.key] = _with(known, sample)
+        for life in self._lives.values():
+            if life.phase.processes > life.told and life.owner.phase:
+                owner = life.owner
+                own = MemoryProfile(harness=owner.harness, pipeline=owner.pipeline, role=owner.role)
+                known = changed.get(own.key) or load(tx, MemoryProfile, own.key) or own
+                most = max(life.phase.processes, known.seen.get(owner.phase, 1))
+                others = {phase: number for phase, number in known.seen.items() if phase != owner.phase}
+                newest = dict([*others.items(), (owner.phase, most)][-PHASES_MAX:])
+                changed[own.key] = replace(known, seen=newest)
         for profile in changed.values():
             save(tx, profile)
         return len(self._over)
@@ -195,6 +208,8 @@ class Peaks:
     def forget(self, now: Moment) -> None:
         """What was learnt is on the ledger."""
         self._over.clear()
+        for life in self._lives.values():
+            life.told = life.phase.processes
         self._kept = now
 
     def _end(self, place: tuple[str, str]) -> None:

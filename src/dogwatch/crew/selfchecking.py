@@ -18,13 +18,15 @@ from dogwatch.policy.selfchecks import Facts, run_checks
 CHECK_S = 10.0
 
 
-def check(helm: Helm, view: RunView) -> None:
-    """One round, once the work has begun; what has just failed is an event."""
+def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecord | None:
+    """One round, once the work has begun; what has just failed is an event. Returns the latest round, which the next
+    call is given as `before`: nobody else makes one."""
     if view.run.started is None:
-        return
-    before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
+        return None
+    if before is None:
+        before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
     if before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < CHECK_S:
-        return
+        return before
     results = run_checks(_facts(helm, view))
     known = {one.name: one for one in before.results} if before is not None else {}
     dated = []
@@ -36,12 +38,15 @@ def check(helm: Helm, view: RunView) -> None:
         if one.result == "failed" and not same:
             failed.append(one)
 
+    record = ChecksRecord(run=helm.run, at=helm.now, results=tuple(dated))
+
     def fn(tx: Tx) -> None:
-        save(tx, ChecksRecord(run=helm.run, at=helm.now, results=tuple(dated)))
+        save(tx, record)
         for one in failed:
             tx.append("self_check_failed", {"check": one.name, "detail": one.detail}, run=helm.run)
 
     helm.record(fn)
+    return record
 
 
 def _facts(helm: Helm, view: RunView) -> Facts:

@@ -47,6 +47,7 @@ class Watchdog:
         self._books = Books()
         self._strangers = Strangers()
         self._seen: WatchRecord | None = None
+        self._gist: object = None
         self._told: set[str] = set()
 
     def step(self, world: WatchdogWorld, ledger: Store, now: Moment) -> float | None:
@@ -155,10 +156,11 @@ class Watchdog:
             )
         written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
         record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
-        old_record = self._seen
-        if old_record is not None and _gist(old_record) == _gist(record) and now.since(old_record.at) < REWRITE_S:
+        gist = _gist(record)
+        if self._seen is not None and self._gist == gist and now.since(self._seen.at) < REWRITE_S:
             return
         self._seen = record = replace(record, waits=graph().waits)
+        self._gist = gist
 
         def fn(tx: Tx) -> None:
             tx.check(self.lease)

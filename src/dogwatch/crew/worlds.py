@@ -114,6 +114,9 @@ class Hands(CrewHands, Protocol):
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         """Whether no hook has taken the message, and none will any more."""
 
+    def hold_launches(self, run: str, why: str) -> None:
+        """From now on no agent of the run may start a sub-agent; with no reason, they may again."""
+
     def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool: ...
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool: ...
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId: ...

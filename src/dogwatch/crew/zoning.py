@@ -55,7 +55,8 @@ class MemoryWatch:
             settings = before.settings
         roots, subagents = ledger.read(lambda reader: watched_agents(reader, runs))
         profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
-        readings = self._growth.noted(eyes.memory(roots, settings.memory_bytes), now.mono, roots)
+        readings = eyes.memory(roots, settings.memory_bytes)
+        self._growth.note_all(readings, now.mono, roots)
         readings = _with_subagents(readings, subagents)
         # Who has just started is small: until it is learnt, an agent counts as large as they have been seen to become.
         size = agent_bytes(profiles) or max(_mean(readings), before.agent_bytes if before is not None else 0)
@@ -88,13 +89,17 @@ class MemoryWatch:
     def note_space(self, ledger: Store, lease: Lease, spacious: bool, coming: int) -> None:
         """Whether everybody fits at once, and how many sub-agents are to be expected; every gate reads it."""
         if self._host is not None and (self._host.spacious, self._host.coming) != (spacious, coming):
-            self._host = self._written = replace(self._host, spacious=spacious, coming=coming)
+            self._host = self._written = self._rated(replace(self._host, spacious=spacious, coming=coming))
             ledger.run(partial(_save, lease=lease, host=self._host))
 
     def note_reclaim(self, tx: Tx) -> None:
         """A reclaim was ordered just now."""
         if self._host is not None:
-            self._host = self._written = save(tx, replace(self._host, reclaimed=tx.now))
+            self._host = self._written = save(tx, self._rated(replace(self._host, reclaimed=tx.now)))
+
+    def _rated(self, host: HostRecord) -> HostRecord:
+        """With the growth of each agent: only for the record, because to find it out costs more than the look."""
+        return replace(host, readings=self._growth.rated(host.readings))
 
     def _write(
         self, ledger: Store, lease: Lease, before: HostRecord | None, host: HostRecord, runs: Sequence[str]
@@ -102,6 +107,7 @@ class MemoryWatch:
         if self._written is not None and not _is_news(self._written, host):
             self._host = host
             return
+        host = self._rated(host)
 
         def fn(tx: Tx) -> None:
             tx.check(lease)

@@ -55,6 +55,8 @@ _GEMINI_READING_TOOLS = frozenset(
     b" write_todos update_topic ask_user enter_plan_mode activate_skill get_internal_docs invoke_agent"
     b" complete_task".split()
 )
+STARTERS = frozenset((b"Task", b"Agent", b"spawn_agent", b"invoke_agent"))
+"""Tools that start a sub-agent, by the names that clients have for them. They wait while the captain says so."""
 _GEMINI_WRITING_TOOLS = (b"write_file", b"replace")
 _GEMINI_SHELL = b"run_shell_command"
 _PATH = b'"file_path":"'
@@ -150,7 +152,7 @@ def is_harmless(payload: bytes, gemini: bool = False) -> bool:
         return False
     name = payload[at + len(_NAME) : end]
     if name in (_GEMINI_READING_TOOLS if gemini else _READING_TOOLS):
-        return True
+        return name not in STARTERS or not is_held(posix.environ)
     begin = end + len(_INPUT)
     if name in (_GEMINI_WRITING_TOOLS if gemini else _WRITING_TOOLS):
         if not payload.startswith(_PATH, begin) or payload.count(b'"file_path"') != 1:
@@ -169,6 +171,21 @@ def is_harmless(payload: bytes, gemini: bool = False) -> bool:
     if end < 0 or b"\\\\" in command:
         return False
     return plainly_harmless(command.replace(b'\\"', b'"').replace(b"\\n", b"\n").replace(b"\\t", b"\t"))
+
+
+def hold_file(environment: "Mapping[bytes, bytes]") -> bytes:
+    """Where the captain of the caller's run says that no sub-agent shall start; empty for a caller without a run."""
+    home, run = environment.get(b"DOGWATCH_HOME", b""), environment.get(b"DOGWATCH_RUN", b"")
+    return home + b"/runs/" + run + b"/hold" if home and run else b""
+
+
+def is_held(environment: "Mapping[bytes, bytes]") -> bool:
+    """Whether sub-agents may not start now."""
+    path = hold_file(environment)
+    try:
+        return bool(path) and bool(posix.stat(path))
+    except OSError:
+        return False
 
 
 def _is_plain_file(path: bytes, before: bytes) -> bool:

@@ -8,6 +8,7 @@ import os
 from _json import make_scanner
 
 from dogwatch.guard import patch
+from dogwatch.guard.fast import STARTERS, hold_file, is_held
 from dogwatch.guard.files import normal
 from dogwatch.guard.judge import Caller, Verdict, judge
 from dogwatch.guard.paths import may_write
@@ -66,6 +67,8 @@ def _verdict(call: "Mapping[str, Any]", alone: bool, gemini: bool) -> Verdict:
         tool_input = call.get("tool_input")
         if not isinstance(name, str) or not isinstance(tool_input, dict):
             raise Denied("payload", "the client's account of this call cannot be read", _MEND)
+        if name.encode("utf-8", "replace") in STARTERS:
+            _may_start_subagent()
         cwd = _text(call.get("cwd"))
         if gemini and name == GEMINI_SHELL and tool_input.get("dir_path"):
             cwd = os.path.join(cwd, _text(tool_input["dir_path"]))
@@ -74,6 +77,19 @@ def _verdict(call: "Mapping[str, Any]", alone: bool, gemini: bool) -> Verdict:
         return _judged(name, tool_input, caller, gemini)
     except Denied as denied:
         return Verdict(False, denied.rule, denied.reason, denied.hint)
+
+
+def _may_start_subagent() -> None:
+    """Denied while the captain of the run holds such starts."""
+    if not is_held(os.environb):
+        return
+    try:
+        with open(hold_file(os.environb), encoding="utf-8", errors="replace") as file:
+            why = file.read(SHOWN_MAX).strip()
+    except OSError:
+        return  # it was lifted just now
+    hint = "do the work yourself, or try again in a few minutes; `dogwatch queue` shows the zone"
+    raise Denied("memory", f"no sub-agent may start now: {why}", hint)
 
 
 def judge_words(words: "list[str]") -> Verdict:

@@ -10,7 +10,7 @@ import time
 from _json import encode_basestring_ascii
 from binascii import crc32
 
-from dogwatch.guard.fast import KEPT_BYTES_MAX
+from dogwatch.guard.fast import KEPT_BYTES_MAX, is_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _tool_begins(payload: bytes, spool: "Spool") -> bytes:
     head, _, rest = payload.partition(_INPUT)
     call = _digest(head, rest[:-1])
     whose = _whose(payload, spool)
-    if head.endswith(b'"' + AGENT_TOOL + b'"'):
+    if head.endswith(b'"' + AGENT_TOOL + b'"') and not is_held(posix.environ):
         name = _name(_parsed(payload))
         # Calls that the model has made together with this one come from before it, those of the sub-agent from later.
         values = {"agent_id": f"{name}-{call}", "agent_type": name, "started": _iso(time.time())}

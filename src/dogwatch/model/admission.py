@@ -103,14 +103,15 @@ class QueuedRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryProfile:
     """What the agents of a role have taken: the newest peaks of its incarnations, in bytes, by phase; `all` has the
-    peaks of whole lives. `processes` has how many there were of each at most, itself and its sub-agents. An empty
-    pipeline and role stand for all roles of the harness."""
+    peaks of whole lives. `processes` has how many there were of each at most, itself and its sub-agents, and `seen` the
+    most of anybody, also of those who live. An empty pipeline and role stand for all roles of the harness."""
 
     harness: str
     pipeline: str = ""
     role: str = ""
     peaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     processes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seen: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

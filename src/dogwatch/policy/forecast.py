@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from itertools import accumulate
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean, median, stdev
 
 from dogwatch.model.admission import Demand, Launch, MemoryProfile
 from dogwatch.model.memory import GB
@@ -116,15 +116,16 @@ def demand_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase:
 
 
 def processes_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "") -> int:
-    """How many processes nine of ten such agents stayed within in this phase, or in their whole lives: itself and its
-    sub-agents. Where nothing is known of a role, its namesakes in other pipelines stand for it; one that has none is
-    taken for itself alone."""
+    """How many processes nine of ten such agents stayed within in this phase, itself and its sub-agents; before one has
+    come to its end, the most of those who live. Where nothing is known of a role, its namesakes in other pipelines
+    stand for it; one that has none is taken for itself alone."""
     own = profiles.get(MemoryProfile(harness=harness, pipeline=pipeline, role=role).key)
-    same = [own] if own is not None and own.processes else _namesakes(profiles, harness, role)
-    for name in (phase, ALL):
-        counts = sorted(count for profile in same for count in profile.processes.get(name, ()))
+    for same in ([own] if own is not None else [], _namesakes(profiles, harness, role)):
+        counts = sorted(count for profile in same for count in profile.processes.get(phase, ()))
         if counts:
             return counts[math.ceil(0.9 * len(counts)) - 1]
+        if living := [profile.seen[phase] for profile in same if phase in profile.seen]:
+            return max(living)
     return 1
 
 
@@ -146,13 +147,13 @@ _Known = tuple[MemoryProfile | None, MemoryProfile | None]
 
 
 def agent_bytes(profiles: Profiles) -> int:
-    """How large an agent's process is on this machine, by its heaviest harness: where sub-agents are counted, they have
-    their share of the peak. 0 while none is learnt."""
+    """How large an agent's process usually is on this machine, by its heaviest harness: where sub-agents are counted,
+    they have their share of the peak. 0 while none is learnt."""
     sizes = [0.0]
     for profile in profiles.values():
         peaks = profile.peaks.get(ALL, ())
         if not profile.role and len(peaks) >= SAMPLES_MIN:
-            sizes.append(sum(peaks) / max(sum(profile.processes.get(ALL, ())), len(peaks)))
+            sizes.append(median(_apiece(profile, ALL)))
     return int(max(sizes))
 
 
@@ -218,13 +219,17 @@ def run_demand(
     comes on top of that. Nobody ends before the phase that is under way.
     """
     now = living or {}
-    spans = lives(plan)
+    spans = {} if all_along else lives(plan)
     known = {role.name: _known(profiles, role.harness, plan.name, role.name) for role in plan.roles}
-    found = []
+    found: list[PhaseDemand] = []
+    before: tuple[tuple[Demand, float], ...] = ()
     for number, phase in enumerate(plan.phases[from_phase:], from_phase):
-        groups = []
-        for role in plan.roles:
-            each, common = _estimate(known[role.name], role.harness, phase.name)
+        estimates = tuple(_estimate(known[role.name], role.harness, phase.name) for role in plan.roles)
+        if all_along and estimates == before:
+            found.append(replace(found[-1], phase=phase.name))
+            continue
+        before, groups = estimates, []
+        for role, (each, common) in zip(plan.roles, estimates, strict=True):
             group = []
             for agent in role.agents():
                 first, last = (0, len(plan.phases)) if all_along else spans[agent]
@@ -295,19 +300,24 @@ def _on_top(demand: Demand, used_bytes: int) -> Demand:
 
 def _together(phase: str, groups: Sequence[tuple[Sequence[Demand], float]]) -> PhaseDemand:
     """A phase of its roles' agents, each role with its common share."""
-    own = learnt = assumed = 0.0
+    own = learnt = assumed = mean = 0.0
+    agents, is_learnt = 0, True
     for group, common in groups:
-        plain = sum(one.spread_bytes for one in group if one.learnt)
+        plain = guessed = squares = 0.0
+        for one in group:
+            spread = one.spread_bytes
+            if one.learnt:
+                plain += spread
+            else:
+                guessed, is_learnt = guessed + spread, False
+            squares += spread**2
+            mean += one.mean_bytes
+            agents += one.agents
         learnt += common * plain**2
-        assumed += math.sqrt(common) * sum(one.spread_bytes for one in group if not one.learnt)
-        own += (1 - common) * sum(one.spread_bytes**2 for one in group)
-    everybody = [one for group, _ in groups for one in group]
-    demand = Demand(
-        mean_bytes=sum(one.mean_bytes for one in everybody),
-        spread_bytes=math.sqrt(own + learnt + assumed**2),
-        agents=sum(one.agents for one in everybody),
-        learnt=all(one.learnt for one in everybody),
-    )
+        assumed += math.sqrt(common) * guessed
+        own += (1 - common) * squares
+    spread_bytes = math.sqrt(own + learnt + assumed**2)
+    demand = Demand(mean_bytes=mean, spread_bytes=spread_bytes, agents=agents, learnt=is_learnt)
     return PhaseDemand(phase=phase, demand=demand, common_bytes=math.sqrt(learnt + assumed**2))
 
 

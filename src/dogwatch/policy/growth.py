@@ -27,14 +27,16 @@ class Growth:
         self._looks: dict[str, deque[tuple[float, int]]] = {}
         self._roots: dict[str, ProcessId | None] = {}
 
-    def noted(self, readings: Readings, mono: float, roots: Mapping[str, ProcessId]) -> Readings:
-        """The same readings with the growth of each agent. Agents that are not in them are forgotten."""
+    def note_all(self, readings: Readings, mono: float, roots: Mapping[str, ProcessId]) -> None:
+        """One more look at everybody. Agents that are not in the readings are forgotten."""
         for gone in self._looks.keys() - readings.agents.keys():
             self.forget(gone)
-        agents = {}
         for agent, memory in readings.agents.items():
             self.note(agent, mono, memory.rss_bytes, roots.get(agent))
-            agents[agent] = replace(memory, growth_bytes_min=self.rate(agent))
+
+    def rated(self, readings: Readings) -> Readings:
+        """The same readings with the growth of each agent as far as it was noted."""
+        agents = {a: replace(memory, growth_bytes_min=self.rate(a)) for a, memory in readings.agents.items()}
         return replace(readings, agents=agents)
 
     def note(self, agent: str, mono: float, rss_bytes: int, root: ProcessId | None = None) -> None:

@@ -21,7 +21,7 @@ CYCLE_S = 120.0
 IDLE_S = 600.0
 DONE_S = 60.0
 """So long a worker that no phase needs any more must have been idle before it makes room for who waits."""
-STARVED_S = 600.0
+STARVED_S = 120.0
 """Somebody with work who has waited for memory for so long is as good a reason as RED."""
 
 

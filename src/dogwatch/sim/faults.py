@@ -109,6 +109,8 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self.latest_s = 0.0
         """When something has gone wrong last."""
+        self.set_back_s = 0.0
+        """By how much the wall clock was set back in all."""
         self._rates: dict[str, list[tuple[Fault, float]]] = {}
         strength = random.choice(STRENGTHS) if with_faults else 0.0
         for fault in FAULTS:
@@ -250,8 +252,9 @@ class Faults:
         return f"{seconds:.0f} s"
 
     def _jump(self) -> str:
-        seconds = self._random.choice((-1, 1)) * self._random.uniform(1, 20000)
+        seconds = self._random.choice((-1, 1)) * self._random.uniform(1, 4000)
         self._machine.clock.step_wall(seconds)
+        self.set_back_s += max(0.0, -seconds)
         return f"{seconds:.0f} s"
 
     def _reboot(self) -> str:

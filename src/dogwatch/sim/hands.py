@@ -109,6 +109,12 @@ class VirtualHands(VirtualCrewHands):
     def take_from_box(self, agent: AgentRecord, message: MessageRecord) -> bool:
         raise AssertionError("no agent here has a post box")
 
+    def hold_launches(self, run: str, why: str) -> None:
+        if why:
+            self._machine.held_launches[run] = why
+        else:
+            self._machine.held_launches.pop(run, None)
+
     def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
         one = self._one(agent)
         if one is None or not one.lives:

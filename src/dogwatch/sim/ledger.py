@@ -3,7 +3,7 @@
 It means the same as the SQLite ledger, by the same contract, and is the same to the byte for the same calls: the time
 comes from the clock that it is given, and ids are counted instead of drawn. Nothing is kept when the process ends.
 
-A document's body is read once, when it is written, and every reader gets that very object; so does the record that was
+A document's body is read once, when it is first asked for, and every reader gets that very object; so does the record that was
 made of it. Nobody may change one: `integrity` tells where somebody did. Events and items are read anew each time.
 """
 
@@ -56,12 +56,22 @@ class _Table(Generic[V]):
         return [values[key] for key in self._keys[first:last]]
 
 
-@dataclass(frozen=True, slots=True)
 class _Kept:
-    """A document, and the text that its body was read from."""
+    """A document: the text of its body, and what was read from that once somebody has asked for it."""
 
-    document: Document
-    text: str
+    __slots__ = ("_document", "key", "revision", "text")
+
+    def __init__(self, key: str, revision: int, text: str) -> None:
+        self.key = key
+        self.revision = revision
+        self.text = text
+        self._document: Document | None = None
+
+    @property
+    def document(self) -> Document:
+        if self._document is None:
+            self._document = Document(self.key, load(self.text), self.revision)
+        return self._document
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,16 +304,16 @@ class SimTx(SimReader):
         """Writes a document and returns its new revision."""
         text = dump(body) if key.startswith(AS_THEY_ARE) else dump_told(body, self._redactor)
         kept = self._state.documents.values.get(required(key, "a document's key"))
-        found = kept.document.revision if kept else 0
+        found = kept.revision if kept else 0
         if revision is not None and revision != found:
             raise _conflict(key, found, revision)
-        self._set(_State.set_document, key, _Kept(Document(key, load(text), found + 1), text), kept)
+        self._set(_State.set_document, key, _Kept(key, found + 1, text), kept)
         return found + 1
 
     def delete(self, key: str, revision: int | None = None) -> None:
         """Removes a document."""
         kept = self._state.documents.values.get(key)
-        found = kept.document.revision if kept else 0
+        found = kept.revision if kept else 0
         if revision is not None and revision != found and (kept or revision > 0):
             raise _conflict(key, found, revision)
         if kept:
@@ -539,7 +549,7 @@ class SimStore:
     def integrity(self) -> Sequence[str]:
         """Documents whose bodies somebody has changed after they were written."""
         documents = self._ledger.state.documents.values.values()
-        changed = [kept.document.key for kept in documents if load(kept.text) != kept.document.body]
+        changed = [kept.key for kept in documents if load(kept.text) != kept.document.body]
         return [f"the body of the document {key} was changed by somebody who has read it" for key in sorted(changed)]
 
     def measures(self) -> Mapping[str, str | int]:

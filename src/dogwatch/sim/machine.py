@@ -101,6 +101,8 @@ class Machine:
         self.hands = VirtualHands(self)
         """The operator's."""
         self.cleared: list[str] = []
+        self.held_launches: dict[str, str] = {}
+        """The runs whose agents may start no sub-agents, and why."""
         self.notices: list[dict[str, str]] = []
         self.tallies: dict[str, AgentTally] = {}
         self.instructions: dict[str, Version] = {}

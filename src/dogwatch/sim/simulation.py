@@ -129,21 +129,21 @@ class Simulation(Machine):
     def run(self) -> Result:
         """Everything, until nothing is left or the time is over."""
         self.begin()
-        bound_s = self.bound_s()
-        while not self.is_over() and self.elapsed_s < bound_s and len(self.invariants.found) < VIOLATIONS_MAX:
+        while not self.is_over() and self.elapsed_s < self.bound_s() and len(self.invariants.found) < VIOLATIONS_MAX:
             self.tick()
         if self.is_over() and self.invariants.leftovers():
             # A dispatcher that was killed after the last run could not tidy up: the next one does.
             self.man("dispatcher", "")
-            while self.crew and self.elapsed_s < bound_s + LEAVE_S:
+            while self.crew and self.elapsed_s < self.bound_s() + LEAVE_S:
                 self.tick()
         self.invariants.finish()
         return self.result()
 
     def bound_s(self) -> float:
-        """When everything must be over: each run may wait for all before it."""
+        """When everything must be over: each run may wait for all before it. After a reboot only the wall clock tells
+        how old a run is, and that may have been set back."""
         starts = self.scenario.starts()
-        return starts[-1].after_s + (len(starts) + 1) * (self.setup.hours * 3600 + LEAVE_S)
+        return starts[-1].after_s + (len(starts) + 1) * (self.setup.hours * 3600 + LEAVE_S) + self.faults.set_back_s
 
     def begin(self) -> None:
         """Makes the runs, and lets the faults come."""

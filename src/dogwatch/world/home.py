@@ -67,6 +67,10 @@ class Home:
     def registry(self, run: str) -> str:
         return f"{self.run(run)}/registry.jsonl"
 
+    def hold(self, run: str) -> str:
+        """There while the agents of the run may start no sub-agents; it says why."""
+        return f"{self.run(run)}/hold"
+
     def spool(self, run: str, agent: str) -> str:
         return f"{self.run(run)}/spool/{agent}.spool"
 

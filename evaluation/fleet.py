@@ -31,8 +31,6 @@ from evaluation.pipelines import CLIENT_MB, GO, MB, Size, write
 ROOT = Path(__file__).resolve().parent.parent
 PREFIX = "ev"
 LOOK_S = 0.5
-END_S = 1500.0
-"""What is not over by then is ended, and counts as lost."""
 LEARNT_S = 90.0
 YELLOW, RED = 0.20, 0.10
 """The lines of available memory, as in the table of zones."""
@@ -192,18 +190,19 @@ def _teach(fleet: Fleet) -> None:
 
 
 def _wait_there(fleet: Fleet, say: Say) -> None:
-    """Until every agent has got its task."""
-    until = time.monotonic() + END_S
+    """Until every agent has got its task, or has lost its run before."""
+    until = time.monotonic() + fleet.size.end_s
     while time.monotonic() < until:
-        there = len({(e.run, e.agent) for e in fleet.events() if e.kind == "message_delivered"})
-        say(f"{there} of {fleet.size.agents} agents are there")
-        if there >= fleet.size.agents:
+        over = {run.run for run in fleet.runs() if run.over}
+        there = {(e.run, e.agent) for e in fleet.events() if e.kind == "message_delivered" and e.run not in over}
+        say(f"{len(there)} of {fleet.size.agents} agents are there")
+        if len(there) >= fleet.size.agents - len(over) * (fleet.size.researchers + 1):
             return
         time.sleep(LOOK_S)
 
 
 def _wait_over(fleet: Fleet, count: int, say: Say) -> None:
-    until = time.monotonic() + END_S
+    until = time.monotonic() + fleet.size.end_s
     while time.monotonic() < until:
         runs = fleet.runs()
         over = [run for run in runs if run.cleared]

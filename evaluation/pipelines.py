@@ -25,6 +25,8 @@ class Size:
     grow_s: float
     hold_s: float
     limit_mb: int
+    end_s: float
+    """What is not over by then is ended, and counts as lost."""
     is_short: bool = False
     """One task for each agent, which begins for all that are there at one moment; a death costs the run, so that nobody
     has to wait for the fourth one; and what agents take is given, instead of being learnt in a first run."""
@@ -40,8 +42,10 @@ class Size:
 
 
 TOPICS = ("tides", "eels")
-LONG = Size(rounds=6, researchers=2, first_mb=60, full_mb=90, grow_s=5, hold_s=16, limit_mb=2600)
-SHORT = Size(rounds=4, researchers=1, first_mb=0, full_mb=100, grow_s=1, hold_s=6, limit_mb=1680, is_short=True)
+LONG = Size(rounds=6, researchers=2, first_mb=60, full_mb=90, grow_s=5, hold_s=16, limit_mb=2600, end_s=1500)
+SHORT = Size(
+    rounds=4, researchers=1, first_mb=0, full_mb=100, grow_s=1, hold_s=6, limit_mb=1680, end_s=500, is_short=True
+)
 GO = "go"
 """The file that the agents of the short version wait for."""
 CLIENT_MB = 22

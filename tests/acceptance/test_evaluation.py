@@ -47,6 +47,7 @@ def short() -> Iterator[str]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.timeout(600)
 def test_the_naive_start_loses_runs_and_with_admission_all_deliver(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         tries = [pool.submit(start, SHORT, lambda text: None) for start in (naive, admission)]

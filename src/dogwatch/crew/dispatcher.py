@@ -3,6 +3,8 @@ captain."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dogwatch.crew.learning import Peaks
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import Awake, Reviver, note_loss, renew, silent_s
@@ -37,7 +39,7 @@ class Dispatcher:
         self._memory = MemoryWatch()
         self._peaks = Peaks()
         self._coming = 0
-        self._queued: list[str] = []
+        self._queued: Sequence[str] = []
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
         try:
@@ -72,7 +74,7 @@ class Dispatcher:
         """Memory and admission; True while runs wait to be let in."""
         host = self._memory.look(world.eyes, ledger, self.lease, runs, now, self.log)
         world.eyes.pulse()
-        queued = ledger.read(lambda reader: [document.key for document in reader.scan("queued/")])
+        queued = ledger.read(lambda reader: reader.keys("queued/"))
         is_news = host.at == now or queued != self._queued
         if host.at == now:
             ledger.read(lambda reader: self._note_peaks(reader, host, runs, now))
@@ -82,7 +84,7 @@ class Dispatcher:
         if free_permits(ledger, self.lease, world.eyes.life) or is_news:
             spacious = admit_runs(ledger, self.lease, world.eyes.life, host, now, self.log)
             self._memory.note_space(ledger, self.lease, spacious, self._coming)
-            self._queued = ledger.read(lambda reader: [document.key for document in reader.scan("queued/")])
+            self._queued = ledger.read(lambda reader: reader.keys("queued/"))
             world.eyes.pulse()
         if found := order_reclaim(ledger, self.lease, self._memory, host, runs, now):
             self.log.info("reclaim_ordered", run=found.run, agent=found.agent, why=found.why)
@@ -117,7 +119,7 @@ class Dispatcher:
 
     def _leave(self, tx: Tx) -> bool:
         """In one transaction with the last look for work: whoever makes a run after it finds no dispatcher here."""
-        if tx.scan("active/"):
+        if tx.keys("active/"):
             return False
         tx.release(self.lease)
         tx.delete("crew//dispatcher")
@@ -126,7 +128,7 @@ class Dispatcher:
 
 def _captains(reader: Reader) -> dict[str, CrewRecord | None]:
     """The captain of every run that was let in and is not cleared yet."""
-    queued = {document.key.removeprefix("queued/") for document in reader.scan("queued/")}
-    runs = [document.key.removeprefix("active/") for document in reader.scan("active/")]
+    queued = {key.removeprefix("queued/") for key in reader.keys("queued/")}
+    runs = [key.removeprefix("active/") for key in reader.keys("active/")]
     runs = [run for run in runs if run not in queued]
     return {run: load(reader, CrewRecord, f"crew/{run}/captain") for run in runs}

@@ -123,8 +123,10 @@ def look_out(reader: Reader, host: HostRecord) -> Outlook:
 def _withdrawn(reader: Reader, queue: Sequence[QueuedRun]) -> dict[str, str]:
     """The queued runs that the operator has ended, each with the cause."""
     found = {}
+    ordered = set(reader.queues(orders_queue("")))
     for queued in queue:
-        for item in reader.items(orders_queue(queued.run)):
+        name = orders_queue(queued.run)
+        for item in reader.items(name) if name in ordered else ():
             if not item.body["agent"]:
                 found[queued.run] = str(item.body.get("cause") or "killed by the operator")
     return found

@@ -84,11 +84,18 @@ class Reader(Protocol):
     def scan(self, prefix: str) -> Sequence[Document]:
         """All documents whose key begins with `prefix`, ordered by key."""
 
+    def keys(self, prefix: str) -> Sequence[str]:
+        """The keys of these documents, without reading what is in them."""
+
     def leases(self, prefix: str) -> Sequence[Lease]:
         """All leases now held whose name begins with `prefix`, ordered by name and slot."""
 
     def items(self, queue: str) -> Sequence[Item]:
         """What stands in `queue`, ready or claimed, in the order of pushing. Claims past their time show as ready."""
+
+    def queues(self, prefix: str) -> Sequence[str]:
+        """The queues whose name begins with `prefix` and that something stands in, ordered by name; its time may be
+        over since."""
 
     def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
         """The newest `n` events, oldest of them first; of `run` and of `kinds` only where these are given."""

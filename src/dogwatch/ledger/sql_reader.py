@@ -71,6 +71,11 @@ class SqlReader(ABC):
         where, values = _begins("key", prefix)
         return self.values(to_document, self.rows(f"{DOCUMENT} WHERE {where} ORDER BY key", values))
 
+    def keys(self, prefix: str) -> Sequence[str]:
+        """The keys of these documents."""
+        where, values = _begins("key", prefix)
+        return [row[0] for row in self.rows(f"SELECT key FROM documents WHERE {where} ORDER BY key", values)]
+
     def leases(self, prefix: str) -> Sequence[Lease]:
         """All leases now held whose name begins with `prefix`, ordered by name and slot."""
         where, values = _begins("name", prefix)
@@ -84,6 +89,12 @@ class SqlReader(ABC):
             (queue,),
         )
         return [found for found in self.values(self._to_item, rows) if found.state != "expired"]
+
+    def queues(self, prefix: str) -> Sequence[str]:
+        """The queues that something stands in."""
+        where, values = _begins("queue", prefix)
+        statement = f"SELECT DISTINCT queue FROM items WHERE {where} AND state = 'open' ORDER BY queue"
+        return [row[0] for row in self.rows(statement, values)]
 
     def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
         """The newest `n` events, oldest of them first."""

@@ -5,6 +5,7 @@ Caps look at nothing but permits. The zone pauses launches, and the forecast can
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,8 +41,12 @@ def first(queue: Iterable[QueuedRun], going: Iterable[PermitRecord]) -> QueuedRu
     """The run that is next: the first of the queue whose group has a place under its own ceiling. Nobody overtakes for
     any other reason."""
     groups = Counter(permit.launch.group for permit in going if permit.launch.group)
-    free = (one for one in queue if not one.ceiling or groups[one.group] < one.ceiling)
-    return min(free, key=lambda one: one.number, default=None)
+    found, number = None, math.inf
+    for one in queue:
+        # A plain loop, because the queue may be long, and every look at the memory asks.
+        if one.number < number and (not one.ceiling or groups[one.group] < one.ceiling):
+            found, number = one, one.number
+    return found
 
 
 def forbidden(plan: Plan, settings: HostSettings) -> str:

@@ -107,6 +107,8 @@ def _mail(facts: Facts) -> Verdict:
 def _subagents(facts: Facts) -> Verdict:
     view, late = facts.view, {}
     for name, sight in facts.sights.items():
+        if not sight.turn.subagents:
+            continue
         case = Case(
             view.agents[name],
             view.duty_of(name),

@@ -50,10 +50,13 @@ class _Table(Generic[V]):
 
     def begins(self, prefix: str) -> list[V]:
         """The values whose keys begin with `prefix`, ordered by key."""
-        first, end = bisect_left(self._keys, prefix), behind(prefix)
-        last = bisect_left(self._keys, end, first) if end else len(self._keys)
         values = self.values
-        return [values[key] for key in self._keys[first:last]]
+        return [values[key] for key in self.keys(prefix)]
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys that begin with `prefix`, in order."""
+        first, end = bisect_left(self._keys, prefix), behind(prefix)
+        return self._keys[first : bisect_left(self._keys, end, first) if end else len(self._keys)]
 
 
 class _Kept:
@@ -205,6 +208,10 @@ class SimReader:
         """All documents whose key begins with `prefix`, ordered by key."""
         return [kept.document for kept in self._state.documents.begins(prefix)]
 
+    def keys(self, prefix: str) -> Sequence[str]:
+        """The keys of these documents."""
+        return self._state.documents.keys(prefix)
+
     def decoded(self, kind: type[T], documents: Iterable[Document]) -> list[T]:
         """The records of `kind` in the documents, each made once for as long as its document does not change."""
         known, found = self._ledger.records, []
@@ -232,6 +239,10 @@ class SimReader:
         """What stands in `queue`, ready or claimed, in the order of pushing."""
         items = [self._item(queue, identity, entry) for identity, entry in self._open(queue).items()]
         return [item for item in items if item.state != "expired"]
+
+    def queues(self, prefix: str) -> Sequence[str]:
+        """The queues that something stands in."""
+        return sorted(name for name, queue in self._state.queues.items() if queue.open and name.startswith(prefix))
 
     def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
         """The newest `n` events, oldest of them first."""

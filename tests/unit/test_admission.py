@@ -15,10 +15,11 @@ from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import Answer, Demand, Launch, PermitRecord, QueuedRun, WaitRecord
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, HostSettings, Readings, Zone
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import ByteCheck, Plan, Role
+from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, GateRecord, RunRecord
-from dogwatch.policy.admission import BLIND_S, WAVE_S, Situation, first, forbidden, judge
+from dogwatch.policy.admission import BLIND_S, WAVE_S, Situation, first, judge
+from dogwatch.policy.needs import places
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
 
@@ -62,6 +63,9 @@ def judged(
 
 
 ADMITTED = ("admit", "")
+PHASE = Phase(
+    name="work", dispatches=(Dispatch(name="d", to="writer", task="t"), Dispatch(name="j", to="judge", task="t"))
+)
 GATE = Launch(kind="gate", holder="gate:r/0/g", run="r")
 CHECK_IN = Launch(kind="check-in", holder="check-in:r/i", run="r")
 PROGRAM = Launch(kind="process", holder="process:1@1", role="tool")
@@ -188,8 +192,8 @@ def test_the_order_of_the_checks() -> None:
     tight = replace(green, settings=uncapped, spacious=False)
     full = [permit(agent(f"a{number}")) for number in range(36)]
     crowded = replace(tight, readings=replace(ROOMY, processes=36))
-    assert judged(mine, crowded, [fresh, *full]) == ("hold", "processes")
-    assert judged(mine, tight, [fresh]) == ("hold", "early")
+    assert judged(mine, crowded, [fresh, *full]) == ("hold", "early")
+    assert judged(replace(mine, needed=True), crowded, [fresh, *full]) == ("hold", "processes")
     assert judged(replace(mine, needed=True), tight, [fresh]) == ("hold", "wave")
     assert judged(replace(mine, needed=True), tight, []) == ADMITTED
 
@@ -229,6 +233,19 @@ def test_no_more_agents_than_the_machine_holds_without_leaving_green() -> None:
     unknown = replace(crowded, agent_bytes=0)
     assert judged(agent(), unknown, crowd) == ADMITTED, "before any was seen, it is as large as it is thought to be"
     assert judged(agent(demand=replace(LEARNT, mean_bytes=4.2 * GB)), unknown, crowd) == ("hold", "processes")
+
+
+def test_the_run_that_goes_on_longest_comes_to_its_end_though_more_is_expected_of_it_than_fits() -> None:
+    """Two runs with one agent each, and each lacks one that is expected to start more sub-agents than there is room."""
+    old, young = permit(run_launch("a"), 2000), permit(run_launch("b"), 1000)
+    there = [permit(agent("judge", run=run), 900) for run in "ab"]
+    mine, other = (agent(run=run, demand=replace(LEARNT, agents=40)) for run in "ab")
+    assert judged(mine, host(), [old, young, *there]) == ADMITTED
+    assert judged(other, host(), [old, young, *there]) == ("hold", "processes")
+    assert judged(mine, host("YELLOW"), [old, young, *there]) == ("hold", "zone")
+    fresh = replace(there[0], granted=NOW.plus(1 - WAVE_S))
+    assert judged(mine, host(), [old, young, fresh, there[1]]) == ("hold", "processes"), "one after another"
+    assert judged(other, host(), [young, there[1]]) == ADMITTED, "the other has come to its end"
 
 
 def test_a_run_waits_for_agents_that_have_work_and_lack_room() -> None:
@@ -286,14 +303,47 @@ def test_the_first_of_the_queue_is_next_unless_its_own_group_is_full(
 
 
 def test_a_pipeline_with_a_forbidden_role_harness_or_credential_never_runs_here() -> None:
-    roles = (Role(name="writer", harness="claude"), Role(name="judge", harness="codex", credential="work"))
-    plan = Plan(name="p", roles=roles, phases=(), deliverable=ByteCheck(path="x"))
-    assert forbidden(plan, HostSettings()) == ""
-    assert forbidden(plan, HostSettings(roles={"writer": 1}, harnesses={"gemini": 0})) == ""
-    assert forbidden(plan, HostSettings(roles={"judge": 0})) == "role judge may not run on this host"
-    assert forbidden(plan, HostSettings(harnesses={"codex": 0})) == "harness codex may not run on this host"
-    assert forbidden(plan, HostSettings(credentials={"work": 0})) == "credential work may not run on this host"
-    assert forbidden(plan, HostSettings(credentials={"claude": 0})) == "credential claude may not run on this host"
+    writer, judges = Role(name="writer", harness="claude"), Role(name="judge", harness="codex", credential="work")
+    plan = Plan(name="p", roles=(writer, judges), phases=(PHASE,), deliverable=ByteCheck(path="d"))
+    asked = run_launch(places=places(plan))
+
+    def said(**caps: dict[str, int]) -> str:
+        answer = judge(asked, Situation(host=host(**caps), permits=[], waits=[], now=NOW))
+        return answer.reason if answer.verdict == "refuse" else answer.verdict
+
+    assert said() == "admit"
+    assert said(roles={"writer": 1}, harnesses={"gemini": 0}) == "admit"
+    assert said(roles={"judge": 0}) == "role judge may not run on this host"
+    assert said(harnesses={"codex": 0}) == "harness codex may not run on this host"
+    assert said(credentials={"work": 0}) == "credential work may not run on this host"
+    assert said(credentials={"claude": 0}) == "credential claude may not run on this host"
+
+
+def test_a_run_is_let_in_with_all_the_places_that_it_needs_at_once_or_waits() -> None:
+    going = [permit(run_launch("a", places={"agents": 4, "role writer": 2}))]
+    small, large = run_launch(places={"agents": 2}), run_launch(places={"agents": 9})
+    assert judged(small, host(agents=6), going) == ADMITTED
+    assert judged(small, host(agents=5), going) == ("hold", "agents")
+    assert judged(run_launch(places={"role writer": 1}), host(roles={"writer": 2}), going) == ("hold", "role")
+    assert judged(large, host(agents=6)) == ADMITTED, "alone it has all places that there are"
+    assert judged(small, host(agents=6), [permit(replace(large, holder="run:b", run="b"))]) == ("hold", "agents")
+
+
+def test_the_places_are_those_of_the_phase_that_needs_most() -> None:
+    roles = (Role(name="writer", harness="claude", count=3), Role(name="judge", harness="codex"))
+    first_phase = Phase(name="a", dispatches=(Dispatch(name="w", to="writer", address="all", task="t"),))
+    second = Phase(name="b", dispatches=(Dispatch(name="j", to="judge", task="t"),))
+    plan = Plan(name="p", roles=roles, phases=(first_phase, second), deliverable=ByteCheck(path="d"))
+    assert places(plan) == {
+        "agents": 3,
+        "role writer": 3,
+        "harness claude": 3,
+        "credential claude": 3,
+        "role judge": 1,
+        "harness codex": 1,
+        "credential codex": 1,
+    }
+    assert places(plan, all_along=True)["agents"] == 4
 
 
 # Permits on the ledger.

@@ -12,7 +12,7 @@ from dogwatch.model.view import RunView
 def account_of(view: RunView, agent: AgentRecord) -> str:
     """What agents share whose provider refuses one of them."""
     role = view.role_of(agent.agent)
-    return (role.credential or role.harness) if role is not None else agent.role
+    return role.account if role is not None else agent.role
 
 
 def hold(tx: Tx, run: str, account: str, seconds: float, why: str) -> None:

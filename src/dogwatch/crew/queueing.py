@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,8 +20,9 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, RunRecord
-from dogwatch.policy.admission import Situation, first, forbidden
+from dogwatch.policy.admission import Situation, first
 from dogwatch.policy.forecast import Profiles, RunForecast, by_key, demand_of, forecast, heaviest, run_forecast
+from dogwatch.policy.needs import places
 from dogwatch.policy.zones import processes_max, room_bytes
 
 
@@ -53,13 +55,22 @@ class Outlook:
             self._made[one.run, all_along] = made
         return made
 
+    def has_places(self, host: HostRecord) -> bool:
+        """Whether everybody has a place under every cap all along."""
+        taken: Counter[str] = Counter()
+        for one in self.going:
+            taken.update(places(one.plan, all_along=True))
+        return all(taken[key] <= cap for key, cap in host.settings.caps.items())
+
     def fits(self, host: HostRecord, new: RunForecast | None = None) -> tuple[bool, str]:
         """Whether `new` fits beside them, or they all along; and if not, why."""
         others = self.forecasts(all_along=new is None)
         asked = new if new is not None else RunForecast(run="")
         demands = [heaviest(run.phases).demand for run in (*others, asked)]
         each = sum(one.mean_bytes for one in demands) / max(1, sum(one.agents for one in demands))
-        room_agents = processes_max(host, max(each, SMALLEST_BYTES)) - host.readings.processes
+        # Sub-agents come and go: the gate holds who would start too many of them. Here it is agents against agents.
+        subagents = sum(one.processes - 1 for one in host.readings.agents.values())
+        room_agents = processes_max(host, max(each, SMALLEST_BYTES)) - (host.readings.processes - subagents)
         found = forecast(asked, others, room_bytes(host), host.settings.confidence, room_agents)
         return found.fits, found.reason
 
@@ -98,7 +109,7 @@ def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: M
         if not _admit(ledger, lease, life, head, host, outlook, now, log):
             return False
         queue.remove(head)
-    return outlook.fits(host)[0]
+    return outlook.fits(host)[0] and outlook.has_places(host)
 
 
 def look_out(reader: Reader, host: HostRecord) -> Outlook:
@@ -147,7 +158,7 @@ def _admit(
     assert plan is not None  # noqa: S101 - a run is made together with its plan
     new = run_forecast(queued.run, plan, outlook.profiles)
     launch = _launch(queued, plan, outlook.profiles, new)
-    further = _further(plan, host, outlook, new)
+    further = _further(host, outlook, new)
 
     def ask_for(tx: Tx) -> Answer:
         tx.check(lease)
@@ -193,15 +204,14 @@ def _launch(queued: QueuedRun, plan: Plan, profiles: Profiles, new: RunForecast)
         demand=heaviest(new.phases).demand,
         group=queued.group,
         ceiling=queued.ceiling,
+        places=places(plan),
     )
 
 
-def _further(plan: Plan, host: HostRecord, outlook: Outlook, new: RunForecast) -> Further:
+def _further(host: HostRecord, outlook: Outlook, new: RunForecast) -> Further:
     """What the forecast has to say where no cap and no zone is in the way."""
 
     def further(at: Situation) -> Answer | None:
-        if reason := forbidden(plan, host.settings):
-            return Answer(verdict="refuse", reason=reason, limit="cap")
         if not any(permit.launch.kind == "run" for permit in at.permits):
             # Alone it may run, whatever is predicted: it would wait for ever.
             return None

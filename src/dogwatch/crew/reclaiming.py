@@ -18,7 +18,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, WatchRecord
 from dogwatch.model.view import RunView
-from dogwatch.policy.admission import MEMORY_LIMITS
+from dogwatch.policy.admission import CAPS, MEMORY_LIMITS
 from dogwatch.policy.judge import judge
 from dogwatch.policy.reclaim import Reclaim, choose, refusal
 from dogwatch.policy.waits import waits
@@ -67,7 +67,7 @@ def _choose(reader: Reader, host: HostRecord, runs: Sequence[str], now: Moment) 
 
 
 def _lacks_memory(wait: WaitRecord) -> bool:
-    return wait.answer.limit in MEMORY_LIMITS
+    return wait.answer.limit in MEMORY_LIMITS or wait.answer.limit in CAPS
 
 
 def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:

@@ -31,7 +31,8 @@ class Launch:
     or `process:PID@TICKS` for a program of its own, which is then the `process`.
 
     `again` is an agent that had run before, `needed` one that has work now. `group` and `ceiling` belong to a run that
-    was started together with others of which only so many may run at once.
+    was started together with others of which only so many may run at once; `places` is how many a run takes under each
+    cap, at most at once.
     """
 
     kind: Starting
@@ -47,6 +48,7 @@ class Launch:
     demand: Demand = Demand()
     group: str = ""
     ceiling: int = 0
+    places: Mapping[str, int] = field(default_factory=dict)
     process: ProcessId | None = None
 
 

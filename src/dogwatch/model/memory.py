@@ -85,6 +85,13 @@ class HostSettings:
     confidence: float = 0.95
     """How probable it must be that everything admitted stays under the YELLOW line."""
 
+    @property
+    def caps(self) -> dict[str, int]:
+        """All hard caps by what they are for: `agents`, `role NAME`, `harness NAME`, `credential NAME`."""
+        named = (("role", self.roles), ("harness", self.harnesses), ("credential", self.credentials))
+        found = {f"{kind} {name}": cap for kind, caps in named for name, cap in caps.items()}
+        return {**({"agents": self.agents} if self.agents else {}), **found}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:

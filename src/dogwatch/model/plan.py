@@ -68,6 +68,11 @@ class Role:
     """The kernel's limit for each holder's memory, at most the host's; 0 for the host's."""
     count: int = 1
 
+    @property
+    def account(self) -> str:
+        """What its holders share with others whose provider may refuse work."""
+        return self.credential or self.harness
+
     def agents(self) -> tuple[str, ...]:
         """The names of this role's holders: the role's own for one, numbered for several."""
         return (self.name,) if self.count == 1 else _numbered(self.name, self.count)

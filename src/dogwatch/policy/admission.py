@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from dogwatch.model.admission import Answer, Launch, PermitRecord, QueuedRun, WaitRecord
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Plan
 from dogwatch.policy.zones import processes_max
 
 BLIND_S = 60.0
@@ -49,19 +48,6 @@ def first(queue: Iterable[QueuedRun], going: Iterable[PermitRecord]) -> QueuedRu
     return found
 
 
-def forbidden(plan: Plan, settings: HostSettings) -> str:
-    """Why the pipeline can never run on this host; empty where it can."""
-    for role in plan.roles:
-        for what, name, caps in (
-            ("role", role.name, settings.roles),
-            ("harness", role.harness, settings.harnesses),
-            ("credential", role.credential or role.harness, settings.credentials),
-        ):
-            if caps.get(name) == 0:
-                return f"{what} {name} may not run on this host"
-    return ""
-
-
 def judge(launch: Launch, at: Situation) -> Answer:
     """Admit, hold or refuse, with the reason."""
     if at.host is None:
@@ -79,6 +65,8 @@ def judge(launch: Launch, at: Situation) -> Answer:
 
 def _run(launch: Launch, at: Situation, host: HostRecord) -> Answer:
     runs = [permit.launch for permit in at.permits if permit.launch.kind == "run"]
+    if answer := _places(launch, runs, host.settings):
+        return answer
     if launch.ceiling:
         going = sum(other.group == launch.group for other in runs)
         if going >= launch.ceiling:
@@ -94,6 +82,20 @@ def _run(launch: Launch, at: Situation, host: HostRecord) -> Answer:
             text = f"{heavy} heavy runs are going, and how much memory this one takes is not learnt yet"
             return _hold("parallel", text)
     return ADMIT
+
+
+def _places(launch: Launch, runs: Sequence[Launch], settings: HostSettings) -> Answer | None:
+    """A run is let in with all the places that it will need at once, or with all there are: two with half of theirs would
+    wait for each other for ever."""
+    for key, cap in settings.caps.items():
+        mine, limit = launch.places.get(key, 0), key.partition(" ")[0]
+        what = "this host" if key == "agents" else key
+        if mine and not cap:
+            return Answer(verdict="refuse", reason=f"{what} may not run on this host", limit=limit)
+        taken = sum(min(cap, other.places.get(key, 0)) for other in runs)
+        if mine and taken and taken + mine > cap:
+            return _hold(limit, f"{what} may have {cap} at once: {taken} are for runs that are going, it needs {mine}")
+    return None
 
 
 def _lacks_room(wait: WaitRecord) -> bool:
@@ -151,7 +153,7 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     living = [permit for permit in at.permits if permit.launch.kind == "agent"]
     if not launch.needed and not host.spacious:
         return _hold("early", "it has no work yet, and not everybody fits at once")
-    if not launch.again and living and (why := _too_many(launch, living, host)):
+    if not launch.again and living and not _goes_first(launch, at) and (why := _too_many(launch, living, host)):
         return _hold("processes", why)
     if launch.heavy and not launch.again and not launch.demand.learnt and host.settings.wave:
         unknown = [permit for permit in living if permit.launch.heavy and not permit.launch.demand.learnt]
@@ -159,6 +161,17 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
         if fresh >= host.settings.wave:
             return _hold("wave", f"{fresh} agents were started within the last {WAVE_S:.0f} s")
     return None
+
+
+def _goes_first(launch: Launch, at: Situation) -> bool:
+    """Whether its run is the one that goes on longest: that comes to its end whatever is expected of it, one agent after
+    another, while the zone allows it. Else runs that each lack one more would wait for one another for ever."""
+    runs = [permit for permit in at.permits if permit.launch.kind == "run"]
+    oldest = max(runs, key=lambda permit: (at.now.since(permit.granted), permit.launch.holder), default=None)
+    if oldest is None or oldest.launch.run != launch.run:
+        return False
+    own = [permit for permit in at.permits if permit.launch.kind == "agent" and permit.launch.run == launch.run]
+    return all(at.now.since(permit.granted) >= WAVE_S for permit in own)
 
 
 def _too_many(launch: Launch, living: Sequence[PermitRecord], host: HostRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from dogwatch.model.plan import Phase, Plan
@@ -28,6 +29,21 @@ def lives(plan: Plan) -> dict[str, tuple[int, int]]:
         for agent in _phase_agents(phase, holders):
             spans[agent] = (spans.get(agent, (number, number))[0], number)
     return {agent: spans.get(agent, (0, len(plan.phases))) for agent in plan.agents()}
+
+
+def places(plan: Plan, *, all_along: bool = False) -> dict[str, int]:
+    """How many places under each kind of cap the run takes at once at most: `agents`, `role NAME` and so on. With
+    `all_along` everybody lives from its beginning to its end."""
+    spans = lives(plan)
+    most: Counter[str] = Counter()
+    for number in range(len(plan.phases)):
+        found: Counter[str] = Counter()
+        for role in plan.roles:
+            there = sum(all_along or spans[agent][0] <= number <= spans[agent][1] for agent in role.agents())
+            for key in ("agents", f"role {role.name}", f"harness {role.harness}", f"credential {role.account}"):
+                found[key] += there
+        most |= found
+    return dict(most)
 
 
 def is_needed(view: RunView, agent: str) -> bool:

@@ -270,7 +270,9 @@ def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
             for m in view.messages.values()
             if m.kind == "offer" and m.subject == task.task and m.incarnation == view.agents[m.to].incarnation
         }
-        return [OfferTask(task.task, agent) for agent in candidates if agent not in asked]
+        offered = [agent for agent in candidates if agent not in asked]
+        free.difference_update(offered)
+        return [OfferTask(task.task, agent) for agent in offered]
     if task.agent in candidates:
         candidates = [task.agent]
     if not candidates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from bench import accuracy, cli, guard, hooks, ledger, memory, sweep
+from bench import accuracy, cli, guard, hooks, ledger, memory, sim, sweep
 from bench.harness import Figure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
@@ -15,6 +15,7 @@ BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "hooks": hooks.measure,
     "ledger": ledger.measure,
     "memory": memory.measure,
+    "sim": sim.measure,
     "sweep": sweep.measure,
 }
 

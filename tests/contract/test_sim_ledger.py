@@ -176,6 +176,8 @@ def view(reader: Reader) -> list[Any]:
     return [
         list(reader.scan("")),
         list(reader.scan("a/")),
+        list(reader.keys("a")),
+        list(reader.queues("a")),
         list(reader.leases("")),
         *(list(reader.items(queue)) for queue in ("a", "a/b", "b", "none")),
         *(

@@ -173,6 +173,9 @@ class Hands:
     def start_crew(self, member: str, run: str = "") -> None:
         pass
 
+    def hold_launches(self, run: str, why: str) -> None:
+        pass
+
     def end_silent_crew(self, process: ProcessId) -> None:
         raise AssertionError("nobody is silent here")
 

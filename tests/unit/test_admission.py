@@ -129,13 +129,16 @@ def test_a_cap_counts_those_that_it_is_for_and_nobody_else(
 
 
 @pytest.mark.parametrize("kind", ["role", "harness", "credential"])
-def test_a_cap_of_nothing_refuses(kind: str) -> None:
+def test_a_cap_of_nothing_refuses_a_program_and_holds_an_agent_of_a_run_that_goes_on(kind: str) -> None:
     caps: dict[str, Any] = {}
     plural = {"role": "roles", "harness": "harnesses", "credential": "credentials"}[kind]
     name = {"role": "writer", "harness": "claude", "credential": "work"}[kind]
     caps[plural] = {name: 0}
-    assert judged(agent(), host(**caps)) == ("refuse", kind)
-    assert judged(agent(again=True), host("RED", **caps)) == ("refuse", kind), "also in RED, for good"
+    assert judged(agent(), host(**caps)) == ("hold", kind), "the operator may change their mind"
+    assert judged(agent(again=True), host("RED", **caps)) == ("hold", kind)
+    program = replace(PROGRAM, role="writer", harness="claude", credential="work")
+    assert judged(program, host(**caps)) == ("refuse", kind)
+    assert judged(program, host("RED", **caps)) == ("refuse", kind)
     caps[plural] = {"another": 0}
     assert judged(agent(), host(**caps)) == ADMITTED
 
@@ -168,6 +171,13 @@ def test_who_has_waited_longest_for_a_cap_is_next(
     if limit != "agents":
         strange = waiting(replace(other, holder="agent:r/strange"), limit, 60)
         assert judged(mine, at, taken, [strange, me]) == ADMITTED, "who waits for another's cap is not in the way"
+
+
+def test_a_run_that_waits_in_the_queue_is_in_no_agent_s_way() -> None:
+    """It waits for places under the same cap; the agents of runs that go on have theirs."""
+    queued = waiting(run_launch("later", places={"agents": 3}), "agents", 600)
+    assert judged(agent(), host(agents=2), [permit(agent("other"))], [queued]) == ADMITTED
+    assert judged(PROGRAM, host(agents=2), [permit(agent("other"))], [queued]) == ADMITTED
 
 
 def test_those_who_came_at_the_same_instant_do_not_wait_for_each_other() -> None:
@@ -307,7 +317,7 @@ def test_a_pipeline_with_a_forbidden_role_harness_or_credential_never_runs_here(
     plan = Plan(name="p", roles=(writer, judges), phases=(PHASE,), deliverable=ByteCheck(path="d"))
     asked = run_launch(places=places(plan))
 
-    def said(**caps: dict[str, int]) -> str:
+    def said(**caps: Any) -> str:
         answer = judge(asked, Situation(host=host(**caps), permits=[], waits=[], now=NOW))
         return answer.reason if answer.verdict == "refuse" else answer.verdict
 
@@ -528,7 +538,7 @@ def test_f73_the_next_incarnation_is_asked_for_also_while_the_one_before_still_l
     ground.agent(intended=ground.clock.now())
     ground.ask(mine)
     ground.ledger.run(lambda tx: note_process(tx, mine.holder, process))
-    ground.agent(incarnation=2)  # its restart was recorded, the old process is still there
+    ground.agent(incarnation=2, held="x")  # its restart was recorded, the old process is still there
     ground.green("RED")
     assert ground.look(mine) == "hold"
     assert ground.ask(mine) == "hold"

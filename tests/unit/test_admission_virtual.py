@@ -581,19 +581,6 @@ def test_f72_a_captain_killed_between_the_deed_and_the_record_leaves_a_worker_at
     assert not lives(ship, killed[0])
 
 
-def test_who_waits_with_work_gets_the_place_of_a_worker_that_is_not_needed_any_more(ship: Ship) -> None:
-    """No RED: all places of the host are taken, one of them by a reviewer whose phase is over."""
-    ship.settings = HostSettings(agents=2)
-    ship.paces["writer"] = 900.0
-    ship.begin(SHORT)
-    ship.until("gate_passed", limit_s=3 * HOURS)
-    ship.begin(replace(SHORT, name="w"))
-    ship.until("agent_reclaimed", limit_s=DONE_S + 120)
-    assert [event.agent for event in ship.events("agent_reclaimed")] == ["judge"]
-    ship.run_until(lambda: lives(ship, "w-1/judge"), 60)
-    ship.finish()
-
-
 # F72: the leaker is named; F70 and F71.
 
 
@@ -787,7 +774,7 @@ def test_a_dispatcher_killed_after_any_of_its_commits_leaks_no_permit_and_starts
 
 
 def test_the_permits_of_a_run_that_the_operator_ends_are_free_for_the_next(ship: Ship) -> None:
-    ship.settings = HostSettings(parallel=1, agents=2)
+    ship.settings = HostSettings(parallel=1)
     seen_once(ship)
     at_work(ship)
     ship.begin(replace(SHORT, name="w"))

@@ -123,8 +123,11 @@ def take_down(home: Home, ledger: Store) -> int:
     # Members that were started and have not joined yet find the mark and leave by themselves.
     wait_until(ledger, lambda: not crew_processes(home.path), STARTING_WAIT_S)
     hands = MachineHands(home, boot)
+    queued = ledger.read(lambda r: {document.key.removeprefix("queued/") for document in r.scan("queued/")})
     for document in ledger.read(lambda r: r.scan("active/")):
         run = document.key.removeprefix("active/")
+        if run in queued:
+            continue
         servers = {a.server for a in ledger.read(partial(load_run, run=run)).agents.values() if a.server is not None}
         ended += hands.clear(run, list(servers))
         ledger.run(partial(_rest_agents, run=run))

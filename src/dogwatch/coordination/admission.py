@@ -20,7 +20,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.policy.admission import ADMIT, CAPS, Situation, judge
-from dogwatch.policy.needs import is_needed
+from dogwatch.policy.needs import has_work
 
 Life = Callable[[ProcessId], str]
 Further = Callable[[Situation], Answer | None]
@@ -154,11 +154,12 @@ def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
         return reader.get(f"queued/{launch.run}") is None
     if launch.kind == "agent":
         agent = load(reader, AgentRecord, f"agent/{launch.run}/{launch.agent}")
-        if agent is None or agent.state == "ERROR" or agent.process is not None:
+        if agent is None or agent.state == "ERROR" or agent.process is not None or not agent.held:
             return True
         # Who rests waits as soon as there is work for it again, and not longer than that.
-        return bool(agent.resting) and not is_needed(load_run(reader, launch.run), launch.agent)
-    return False
+        return bool(agent.resting) and not has_work(load_run(reader, launch.run), launch.agent)
+    document = reader.get(launch.holder.replace(":", "/", 1)) if launch.kind == "gate" else None
+    return document is not None and document.body.get("state") != "intended"
 
 
 def _is_cleared(reader: Reader, run: str) -> bool:

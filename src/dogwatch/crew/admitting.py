@@ -48,3 +48,9 @@ def admit_agent(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord) -> bool:
     if agent.held != answer.reason:
         change(tx, AgentRecord, agent.key, lambda a: replace(a, held=answer.reason))
     return False
+
+
+def stop_waiting(helm: Helm, agent: AgentRecord) -> None:
+    """The agent does not ask for now: it must keep nobody from the place that it waited for."""
+    if agent.held:
+        helm.record(lambda tx: change(tx, AgentRecord, agent.key, lambda a: replace(a, held="")))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from dogwatch.actions.spawn import PASSING
+from dogwatch.crew.admitting import stop_waiting
 from dogwatch.crew.books import close_tallies
 from dogwatch.crew.checkins import look_after_check_ins
 from dogwatch.crew.helm import Helm
@@ -181,7 +182,10 @@ class Captain:
         if not isinstance(decision, SpawnAgent):
             return True
         account = account_of(view, view.agents[decision.agent])
-        return watched and helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is None
+        if not watched or helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is not None:
+            stop_waiting(helm, view.agents[decision.agent])
+            return False
+        return True
 
     def _end_silent(self, world: CaptainWorld, ledger: Store, now: Moment) -> None:
         """Before anything is written: a member that is stopped in the middle of a transaction holds the ledger."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dogwatch.crew.launches import plan_of
 from dogwatch.crew.learning import Peaks
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import Awake, Reviver, note_loss, renew, silent_s
@@ -18,7 +19,6 @@ from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, CrewRecord, RunRecord
 from dogwatch.policy.forecast import by_key
 
@@ -92,7 +92,7 @@ class Dispatcher:
 
     def _note_peaks(self, reader: Reader, host: HostRecord, runs: list[str], now: Moment) -> None:
         for run in runs:
-            record, plan = load(reader, RunRecord, f"run/{run}"), load(reader, Plan, f"plan/{run}")
+            record, plan = load(reader, RunRecord, f"run/{run}"), plan_of(reader, run)
             if record is not None and plan is not None:
                 agents = load_all(reader, AgentRecord, f"agent/{run}/")
                 self._peaks.see(record, plan, agents, host.readings.agents, now)

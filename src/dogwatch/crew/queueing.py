@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dogwatch.coordination.admission import Further, Life, abandoned, ask, look, release
-from dogwatch.crew.launches import is_heavy, run_holder
+from dogwatch.crew.launches import is_heavy, plan_of, run_holder
 from dogwatch.crew.log import Log
 from dogwatch.crew.queues import orders_queue
 from dogwatch.crew.zoning import SMALLEST_BYTES
@@ -21,7 +21,16 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.policy.admission import Situation, first
-from dogwatch.policy.forecast import Profiles, RunForecast, by_key, demand_of, forecast, heaviest, run_forecast
+from dogwatch.policy.forecast import (
+    Profiles,
+    RunForecast,
+    by_key,
+    demand_of,
+    forecast,
+    heaviest,
+    run_forecast,
+    subagents_max,
+)
 from dogwatch.policy.needs import places
 from dogwatch.policy.zones import processes_max, room_bytes
 
@@ -68,8 +77,11 @@ class Outlook:
         asked = new if new is not None else RunForecast(run="")
         demands = [heaviest(run.phases).demand for run in (*others, asked)]
         each = sum(one.mean_bytes for one in demands) / max(1, sum(one.agents for one in demands))
-        # Sub-agents come and go: the gate holds who would start too many of them. Here it is agents against agents.
+        # Sub-agents come and go: the gate holds who would start too many of them, as long as it is not started before
+        # its time. So it is agents against agents; where everybody is to be there at once, with all their sub-agents.
         subagents = sum(one.processes - 1 for one in host.readings.agents.values())
+        if new is None:
+            subagents -= sum(subagents_max(one.plan, self.profiles, one.phase) for one in self.going)
         room_agents = processes_max(host, max(each, SMALLEST_BYTES)) - (host.readings.processes - subagents)
         found = forecast(asked, others, room_bytes(host), host.settings.confidence, room_agents)
         return found.fits, found.reason
@@ -118,7 +130,7 @@ def look_out(reader: Reader, host: HostRecord) -> Outlook:
     outlook = Outlook(profiles, [])
     for permit in load_all(reader, PermitRecord, "permit/run:"):
         run = permit.launch.run
-        plan, record = load(reader, Plan, f"plan/{run}"), load(reader, RunRecord, f"run/{run}")
+        plan, record = plan_of(reader, run), load(reader, RunRecord, f"run/{run}")
         if plan is None or record is None or record.over:
             continue
         used = host.readings.agents
@@ -154,8 +166,10 @@ def _admit(
     log: Log,
 ) -> bool:
     """Asks for the run; True where it was let in, or was ended because it never can be."""
-    plan = ledger.read(lambda reader: load(reader, Plan, f"plan/{queued.run}"))
-    assert plan is not None  # noqa: S101 - a run is made together with its plan
+    plan = ledger.read(lambda reader: plan_of(reader, queued.run))
+    if plan is None:
+        ledger.run(partial(end_queued, lease=lease, run=queued.run, cause="its plan on the ledger cannot be read"))
+        return True
     new = run_forecast(queued.run, plan, outlook.profiles)
     launch = _launch(queued, plan, outlook.profiles, new)
     further = _further(host, outlook, new)

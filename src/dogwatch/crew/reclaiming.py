@@ -22,6 +22,7 @@ from dogwatch.policy.admission import CAPS, MEMORY_LIMITS
 from dogwatch.policy.judge import judge
 from dogwatch.policy.reclaim import Reclaim, choose, refusal
 from dogwatch.policy.waits import waits
+from dogwatch.world.tmux import ProbeFailedError
 
 RECLAIM = "reclaim"
 
@@ -81,7 +82,11 @@ def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:
     found = judge(view, name, sight, waits(view, {name: sight}, helm.now), helm.now)
     if why := refusal(view, name, found.kind, sight):
         return helm.record(lambda tx: _refuse(tx, helm.run, item, why))
-    helm.world.hands.dismiss(agent)
+    try:
+        helm.world.hands.dismiss(agent)
+    except ProbeFailedError as error:
+        helm.log.error("agent_dismissal_unknown", agent=name, error=str(error))
+        return False
     return helm.record(lambda tx: _rest(tx, view, agent, item))
 
 

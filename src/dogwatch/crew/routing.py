@@ -140,8 +140,13 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
 def _end_earlier(helm: Helm, agent: AgentRecord) -> None:
     """While an incarnation waits at the gate, the one before it must not work on, nor take memory."""
     process = helm.ledger.read(lambda reader: process_of(reader, agent_holder(agent.run, agent.agent)))
-    if process is not None and helm.world.eyes.life(process) != "dead":
+    if process is None or helm.world.eyes.life(process) == "dead":
+        return
+    try:
         helm.world.hands.dismiss(agent)
+    except ProbeFailedError as error:
+        # It is tried again in the next step, as long as the agent waits.
+        helm.log.error("agent_dismissal_unknown", agent=agent.agent, error=str(error))
 
 
 def dismiss_agent(helm: Helm, view: RunView, decision: route.DismissAgent) -> bool:

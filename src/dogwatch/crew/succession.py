@@ -73,7 +73,7 @@ def restart(
     body = {"reason": reason, "evidence": evidence, "incarnation": incarnation, "backoff_s": backoff_s}
     op_id = f"restart:{agent.key}:{incarnation}"
     tx.append("agent_reclaimed" if rests else "agent_restarted", body, op_id, run=agent.run, agent=agent.agent)
-    _pass_on(tx, view, successor)
+    _pass_on(tx, view, successor, rests=rests)
     return True
 
 
@@ -146,8 +146,9 @@ def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
         tx.append("task_returned", body, run=agent.run, agent=agent.agent)
 
 
-def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
-    """Letters of other agents go on to the new incarnation; the captain's own are written anew for it."""
+def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> None:
+    """Letters of other agents go on to the new incarnation; the captain's own are written anew for it. What an agent
+    got before it was sent to rest it has: its conversation goes on, and the letter must not wake it."""
     for message in load_all(tx, MessageRecord, f"message/{successor.run}/"):
         if message.to != successor.agent or message.incarnation == successor.incarnation:
             continue
@@ -155,7 +156,8 @@ def _pass_on(tx: Tx, view: RunView, successor: AgentRecord) -> None:
             put_away(tx, message)
             continue
         if message.kind == "mail":
-            state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
+            is_kept = message.state == "queued" or rests
+            state = message.state if is_kept else MESSAGE.step(message.state, "queued")
             save(tx, replace(message, incarnation=successor.incarnation, state=state, step="", step_at=None))
             continue
         expire(tx, message)

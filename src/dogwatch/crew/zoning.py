@@ -17,6 +17,7 @@ from dogwatch.model.memory import GB, ZONES, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, WatchRecord
+from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.forecast import agent_bytes, by_key
 from dogwatch.policy.growth import Growth, leaker
 from dogwatch.policy.zones import ZoneState, next_state
@@ -166,7 +167,8 @@ def _mean(readings: Readings) -> int:
 def _added(before: HostRecord | None, now: Moment) -> Mapping[str, float]:
     if before is None:
         return {}
-    passed_s = round(now.since(before.at), 3)
+    # What was while nobody looked is not known.
+    passed_s = round(min(now.since(before.at), BLIND_S), 3)
     return {**before.zone_s, before.zone: round(before.zone_s.get(before.zone, 0.0) + passed_s, 3)}
 
 

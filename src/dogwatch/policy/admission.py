@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dogwatch.model.admission import Answer, Launch, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.admission import Answer, Launch, PermitRecord, QueuedRun, Verdict, WaitRecord
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
 from dogwatch.policy.zones import processes_max
@@ -22,6 +22,8 @@ WAVE_S = 60.0
 ADMIT = Answer(verdict="admit")
 CAPS = frozenset({"agents", "role", "harness", "credential"})
 """The hard caps; whoever has waited longest for one of them is next."""
+COUNTED = ("agent", "process")
+"""What takes places under the caps, and waits for one in a line."""
 MEMORY_LIMITS = frozenset({"zone", "forecast", "processes", "parallel", "wave", "agents", "blind"})
 """What stands in the way of a launch that would go on if there were more memory, or more known of it."""
 
@@ -85,8 +87,8 @@ def _run(launch: Launch, at: Situation, host: HostRecord) -> Answer:
 
 
 def _places(launch: Launch, runs: Sequence[Launch], settings: HostSettings) -> Answer | None:
-    """A run is let in with all the places that it will need at once, or with all there are: two with half of theirs would
-    wait for each other for ever."""
+    """A run is let in with all the places that it will need at once, or with all there are: two with half of theirs
+    would wait for each other."""
     for key, cap in settings.caps.items():
         mine, limit = launch.places.get(key, 0), key.partition(" ")[0]
         what = "this host" if key == "agents" else key
@@ -121,18 +123,24 @@ def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
             lambda other: other.credential == launch.credential,
         ),
     )
-    others = [permit.launch for permit in at.permits if permit.launch.kind in ("agent", "process")]
+    others = [permit.launch for permit in at.permits if permit.launch.kind in COUNTED]
     for limit, what, cap, counts in caps:
         if cap is None:
             continue
         if cap == 0:
-            return Answer(verdict="refuse", reason=f"{what} may not run on this host", limit=limit)
+            # An agent of a run that goes on waits: the operator may change their mind.
+            verdict: Verdict = "hold" if launch.kind == "agent" else "refuse"
+            return Answer(verdict=verdict, reason=f"{what} may not run on this host", limit=limit)
         taken = sum(counts(other) for other in others)
-        # Who has waited longer for the same place goes first.
+        # Who has waited longer for the same place goes first, but nobody without work before somebody with.
         before = [
             wait
             for wait in at.waits
-            if wait.answer.limit == limit and wait.launch.holder != launch.holder and counts(wait.launch)
+            if wait.answer.limit == limit
+            and wait.launch.kind in COUNTED
+            and wait.launch.holder != launch.holder
+            and wait.launch.needed >= launch.needed
+            and counts(wait.launch)
         ]
         mine = next((wait.since for wait in at.waits if wait.launch.holder == launch.holder), at.now)
         ahead = sum(wait.since.is_before(mine) for wait in before)
@@ -164,8 +172,8 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
 
 
 def _goes_first(launch: Launch, at: Situation) -> bool:
-    """Whether its run is the one that goes on longest: that comes to its end whatever is expected of it, one agent after
-    another, while the zone allows it. Else runs that each lack one more would wait for one another for ever."""
+    """Whether its run is the one that has gone on longest: that comes to its end whatever is expected of it, one agent
+    after another, while the zone allows it. Else runs that each lack one more would wait for one another for ever."""
     runs = [permit for permit in at.permits if permit.launch.kind == "run"]
     oldest = max(runs, key=lambda permit: (at.now.since(permit.granted), permit.launch.holder), default=None)
     if oldest is None or oldest.launch.run != launch.run:

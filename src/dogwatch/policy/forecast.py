@@ -129,6 +129,20 @@ def processes_of(profiles: Profiles, harness: str, pipeline: str, role: str, pha
     return 1
 
 
+def subagents_max(plan: Plan, profiles: Profiles, from_phase: int = 0) -> int:
+    """How many sub-agents a run's agents have at once in the phase that has the most of them."""
+    return max(
+        (
+            sum(
+                role.count * (processes_of(profiles, role.harness, plan.name, role.name, phase.name) - 1)
+                for role in plan.roles
+            )
+            for phase in plan.phases[from_phase:]
+        ),
+        default=0,
+    )
+
+
 def _namesakes(profiles: Profiles, harness: str, role: str) -> list[MemoryProfile]:
     return [one for one in profiles.values() if one.role and (one.harness, one.role) == (harness, role)]
 

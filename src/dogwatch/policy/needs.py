@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from dogwatch.model.plan import Phase, Plan
+from dogwatch.model.records import TaskRecord
 from dogwatch.model.view import RunView
 
 SETTLED = frozenset({"approved", "failed", "skipped"})
@@ -46,13 +47,38 @@ def places(plan: Plan, *, all_along: bool = False) -> dict[str, int]:
     return dict(most)
 
 
+def has_work(view: RunView, agent: str) -> bool:
+    """Whether the agent has something to do at this moment: work of its own, a message that is on its way to it, or a
+    task that can be given to nobody else. A letter that it has got is no work; nor is a review not asked for yet."""
+    duty = view.duty_of(agent)
+    if (duty is not None and duty.kind != "mail") or view.waiting_messages(agent):
+        return True
+    for task in view.tasks.values():
+        if agent in task.holders and task.state in ("pending", "returned") and _is_open(view, task):
+            others = (view.agents.get(holder) for holder in task.holders)
+            if not any(other is not None and other.confirmed and other.state != "ERROR" for other in others):
+                return True
+    return False
+
+
+def _is_open(view: RunView, task: TaskRecord) -> bool:
+    """Whether the task can be given to somebody now."""
+    if task.sender:
+        return True
+    if task.phase > view.run.phase:
+        return False
+    dispatch = next(d for d in view.plan.phases[task.phase].dispatches if d.name == task.dispatch)
+    return all(other.state == "accepted" for other in view.tasks.values() if other.dispatch in dispatch.after)
+
+
 def is_needed(view: RunView, agent: str) -> bool:
-    """Whether the agent has something to do in the phase under way, or mail."""
+    """Whether the agent has something to do in the phase under way, now or later, or mail."""
     # An order that was delivered stays on the record after its task is settled: only what is still open counts.
     if view.duty_of(agent) is not None or view.waiting_messages(agent):
         return True
     for task in view.tasks.values():
-        if agent in task.holders and task.state not in ("accepted", "failed") and task.phase <= view.run.phase:
+        is_due = task.phase <= view.run.phase or task.sender
+        if agent in task.holders and task.state not in ("accepted", "failed") and is_due:
             return True
     phase = view.phase
     if phase is None:

@@ -14,7 +14,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentWatch
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
-from dogwatch.policy.needs import is_done, is_needed
+from dogwatch.policy.needs import has_work, is_done
 
 CYCLE_S = 120.0
 """One reclaim for shortage in so much time: the next look must see what the last one has brought."""
@@ -56,7 +56,8 @@ def choose(
                 continue
             idle_s = now.since(seen.since)
             done = is_done(view, name)
-            if not (done and idle_s >= DONE_S) and not (short and cycle and idle_s >= IDLE_S):
+            makes_room = done and waiting_s is not None and host.zone != "RED" and idle_s >= DONE_S
+            if not makes_room and not (short and cycle and idle_s >= IDLE_S):
                 continue
             why = f"memory is {host.zone}: {host.why}" if host.zone == "RED" else "somebody with work waits for memory"
             memory = host.readings.agents.get(f"{view.run.run}/{name}")
@@ -67,13 +68,13 @@ def choose(
 
 
 def is_idle(view: RunView, agent: str, seen: AgentWatch) -> bool:
-    """Whether the watchdog says that it rests, and the run has nothing for it."""
-    return seen.kind == "idle" and not seen.subagents and not is_needed(view, agent)
+    """Whether the watchdog says that it rests, and the run has nothing for it at this moment."""
+    return seen.kind == "idle" and not seen.subagents and not has_work(view, agent)
 
 
 def refusal(view: RunView, agent: str, kind: str, sight: Sight) -> str:
     """Why the captain does not carry out the order after all, by its own look; empty where nothing is in the way."""
-    if is_needed(view, agent):
+    if has_work(view, agent):
         return "there is work or mail for it"
     if sight.process == "dead":
         return ""

@@ -13,7 +13,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord, Verdict
 from dogwatch.model.view import RunView
-from dogwatch.policy.needs import SETTLED, is_needed
+from dogwatch.policy.needs import SETTLED, has_work, is_needed
 from dogwatch.policy.thresholds import OVERDUE_FACTOR
 
 
@@ -34,7 +34,7 @@ class DismissAgent:
 
 @dataclass(frozen=True, slots=True)
 class BeginWork:
-    """All agents that the first phase needs are there, and no other is on its way: SPAWN becomes RUNNING."""
+    """All agents are there that the gate lets start for now: SPAWN becomes RUNNING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,11 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
         return (EndRun("FAILED", f"task {failed[0].task} failed: {failed[0].note}"),)
     staffing = _staff(view, now)
     if view.run.state == "SPAWN":
-        missing = [agent for agent in view.agents.values() if not agent.confirmed and agent.state != "ERROR"]
-        ready = all(agent.held and not is_needed(view, agent.agent) for agent in missing)
-        return (BeginWork(),) if ready and not _lost(view) else staffing
+        living = [agent for agent in view.agents.values() if agent.state != "ERROR"]
+        there = [agent for agent in living if agent.confirmed]
+        # Who has to wait at the gate may have to wait for those who are there: they begin without it.
+        ready = all(agent.held or agent.resting for agent in living if not agent.confirmed)
+        return (BeginWork(),) if ready and (there or not living) and not _lost(view) else staffing
     if view.run.state == "RUNNING":
         return staffing + _work(view)
     return (VerifyDeliverable(", ".join(f"task {task.task} failed: {task.note}" for task in failed)),)
@@ -188,7 +190,7 @@ def _lost(view: RunView) -> tuple[Decision, ...]:
 def _needs_spawn(view: RunView, agent: AgentRecord, now: Moment) -> bool:
     if agent.state == "ERROR" or agent.process is not None:
         return False
-    if agent.resting and agent.intended is None and not is_needed(view, agent.agent):
+    if agent.resting and agent.intended is None and not has_work(view, agent.agent):
         return False
     return agent.not_before is None or not now.is_before(agent.not_before)
 

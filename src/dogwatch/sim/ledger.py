@@ -3,8 +3,9 @@
 It means the same as the SQLite ledger, by the same contract, and is the same to the byte for the same calls: the time
 comes from the clock that it is given, and ids are counted instead of drawn. Nothing is kept when the process ends.
 
-A document's body is read once, when it is first asked for, and every reader gets that very object; so does the record that was
-made of it. Nobody may change one: `integrity` tells where somebody did. Events and items are read anew each time.
+A document's body is read once, when it is first asked for, and every reader gets that very object, as it does the
+record that was made of it. Nobody may change one: `integrity` tells where somebody did. Events and items are read anew
+each time.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def simulate_all(setups: Sequence[Setup], jobs: int = 1) -> Iterator[Result]:
     if jobs <= 1:
         yield from map(simulate, setups)
         return
-    with ProcessPoolExecutor(jobs, initializer=_leave_interrupts_alone) as pool:
+    with ProcessPoolExecutor(jobs, initializer=leave_interrupts_alone) as pool:
         left = iter(setups)
         going: list[Future[Result]] = []
         try:
@@ -42,7 +42,7 @@ def simulate_all(setups: Sequence[Setup], jobs: int = 1) -> Iterator[Result]:
                 one.cancel()
 
 
-def _leave_interrupts_alone() -> None:
+def leave_interrupts_alone() -> None:
     """Ctrl-C is for the process that has started the jobs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

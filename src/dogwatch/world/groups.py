@@ -111,8 +111,8 @@ def note_of(home: Home, run: str) -> str:
 def noted(home: Home, run: str) -> str:
     """The folder with the groups of the run's agents; empty where there is none."""
     folder = _read(note_of(home, run)).strip()
-    is_ours = folder.endswith(f"/{group_name(home)}/{run}")
-    return folder if is_ours and os.path.isdir(folder) else ""
+    is_ours = folder.startswith("/sys/fs/cgroup/") and folder.endswith(f"/{group_name(home)}/{run}")
+    return folder if is_ours and ".." not in folder.split("/") and os.path.isdir(folder) else ""
 
 
 def group_of(home: Home, run: str, agent: str, incarnation: int) -> str:

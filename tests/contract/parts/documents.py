@@ -73,4 +73,6 @@ class DocumentContract:
         store.run(fill)
         prefixes = ["", "run", "run/", "a%", "a_", "a\\", "a[", "a*", "é", "\ud7ff", "\U0010ffff", "x\U0010ffff", "z"]
         for prefix in prefixes:
-            assert keys_under(store, prefix) == sorted(key for key in keys if key.startswith(prefix)), prefix
+            wanted = sorted(key for key in keys if key.startswith(prefix))
+            assert keys_under(store, prefix) == wanted, prefix
+            assert list(store.read(lambda reader, prefix=prefix: reader.keys(prefix))) == wanted, prefix  # type: ignore[misc]

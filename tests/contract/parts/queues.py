@@ -78,6 +78,24 @@ class QueueContract:
         assert store.run(lambda tx: tx.claim("two", "a", 10)) is not None
         assert [item.state for item in store.read(lambda reader: reader.items("one"))] == ["ready"]
 
+    def test_the_queues_that_something_stands_in_are_found_by_their_prefix(self, opener: Opener) -> None:
+        store = opener(ManualClock())
+
+        def named(prefix: str) -> list[str]:
+            return list(store.read(lambda reader: reader.queues(prefix)))
+
+        assert named("") == []
+        for queue in ("orders/2", "orders/10", "orders", "order%", "letters/1"):
+            store.run(lambda tx, queue=queue: (tx.push(queue, {}, "a"), tx.push(queue, {}, "b")))  # type: ignore[misc]
+        assert named("orders/") == ["orders/10", "orders/2"]
+        assert named("") == ["letters/1", "order%", "orders", "orders/10", "orders/2"]
+        for _ in range(2):
+            item = store.run(lambda tx: tx.claim("orders/10", "a", 10))
+            assert item is not None
+            assert named("orders/") == ["orders/10", "orders/2"], "what is claimed stands there too"
+            ack(store, item)
+        assert named("orders/") == ["orders/2"]
+
     def test_an_item_without_an_id_gets_its_own(self, opener: Opener) -> None:
         store = opener(ManualClock())
         ids = [store.run(lambda tx: tx.push("queue", {})) for _ in range(3)]

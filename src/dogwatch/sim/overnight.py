@@ -40,6 +40,9 @@ POLICIES = {
 }
 PIPELINES = 12
 SAMPLE_S = 15.0
+IDLE_MAX_S = 40.0
+"""How long a crew member's wait may become while nothing happens: with half of it the nights are the same, and take
+half as long again."""
 KEPT_EVERY = 8
 """Of the samples so many are kept for a plot: one in two minutes."""
 GIVEN_UP_S = 46 * 60.0
@@ -155,6 +158,7 @@ class NightSimulation(Simulation):
         super().__init__(Setup(seed=seed, runs=number, hours=HOURS_MAX), night, with_faults=False, trace=trace)
         self._ceiling = int(within["parallel_b"]) if policy == "b" else 0
         self._names = iter(night(self.setup, self.random).pipelines)
+        self.idle_max_s = IDLE_MAX_S
         self.chronicle = Chronicle(self.invariants)
         self.witness = self.chronicle
         if policy == "a":

@@ -27,6 +27,8 @@ from dogwatch.policy.reclaim import CYCLE_S
 from dogwatch.policy.zones import ZoneState, next_state
 
 OPEN = HostSettings(parallel=0, wave=0)
+ENDLESS = Readings(size_bytes=2**60)
+"""A machine on which any number of agents fits."""
 
 
 class FormerWatch(MemoryWatch):
@@ -67,7 +69,7 @@ class FormerWatch(MemoryWatch):
     def _open_gates(self, ledger: Store, lease: Lease, host: HostRecord, now: Moment) -> None:
         if self._written is not None and now.since(self._written.at) < 4 * LOOK_S:
             return
-        shown = replace(host, zone="GREEN", sensor="", why="", readings=Readings())
+        shown = replace(host, zone="GREEN", sensor="", why="", readings=ENDLESS)
 
         def fn(tx: Tx) -> None:
             tx.check(lease)

@@ -1,0 +1,112 @@
+"""The overnight experiment, shortened: the first round of its pipelines on one seed."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from functools import cache
+
+import pytest
+
+from dogwatch.sim.night import draw, needed
+from dogwatch.sim.nights import Comparison, variations
+from dogwatch.sim.overnight import POLICIES, Outcome, night
+from dogwatch.sim.overnight_parameters import NEEDS, PARAMETERS, PHASES, TEAMS, world
+
+SEED = 7
+ROUND = 4
+
+
+@cache
+def shortened(policy: str) -> Outcome:
+    return night(policy, SEED, pipelines=ROUND)
+
+
+def test_four_at_once_without_throttling_lose_runs_because_reclaimed_workers_never_come_back():
+    outcome = shortened("a")
+    assert outcome.delivered < outcome.pipelines == ROUND
+    assert outcome.idle_kills > 0
+    assert (outcome.returns, outcome.active_kills) == (0, 0)
+    assert outcome.zones["RED"] > 0
+
+
+def test_the_first_minutes_of_four_at_once_are_those_of_the_public_figures():
+    by_then = shortened("a").by_then
+    assert 0.30 <= by_then["available_min"] <= 0.40
+    assert 50 <= by_then["processes_max"] <= 52
+    assert 7 <= by_then["idle_kills"] <= 15
+
+
+def test_dogwatch_delivers_everything_without_red_and_without_ending_anybody_at_work():
+    outcome = shortened("c")
+    assert outcome.delivered == outcome.pipelines == ROUND
+    assert not outcome.has_red
+    assert outcome.active_kills == 0
+    assert outcome.violations == ()
+
+
+def test_dogwatch_is_faster_than_a_fixed_two_at_once():
+    fixed = shortened("b")
+    assert fixed.delivered == ROUND
+    assert shortened("c").hours < fixed.hours
+
+
+def test_the_same_seed_gives_the_same_night_to_the_byte():
+    one, other = (night("c", SEED, pipelines=1) for _ in range(2))
+    assert one == other
+    assert one.sha256 == other.sha256
+
+
+def test_all_policies_meet_the_same_world():
+    assert draw(3, world(), 12) == draw(3, world(), 12)
+    assert draw(3, world(), 4) != draw(4, world(), 4)
+    first = {one.name: one.jobs for one in draw(3, world(), 4)}
+    whole = {one.name: one.jobs for one in draw(3, world(), 12)}
+    without_spikes = [
+        key for key in first if not any(job.spike_s for job in (*first[key].values(), *whole[key].values()))
+    ]
+    assert len(without_spikes) >= 2
+    assert all(first[key] == whole[key] for key in without_spikes)
+
+
+def test_every_parameter_has_a_unit_or_none_and_a_source():
+    assert len({one.name for one in PARAMETERS}) == len(PARAMETERS)
+    for one in PARAMETERS:
+        assert one.source.startswith(("figure:", "assumed", "calibrated on (")), one
+    assert set(world().values) == {one.name for one in PARAMETERS}
+
+
+def test_the_teams_are_those_of_the_figures():
+    sizes = [sum(team.values()) for team in TEAMS.values()]
+    assert (min(sizes), max(sizes), sum(sizes)) == (8, 12, 41)
+    assert sum(world()[f"share_{phase}"] for phase in PHASES) == pytest.approx(1.0)
+
+
+def test_an_unknown_parameter_is_refused():
+    with pytest.raises(KeyError, match="agent_tb"):
+        world(agent_tb=1)
+
+
+@pytest.mark.parametrize("kind", NEEDS)
+def test_each_kind_of_need_gives_every_phase_its_own_roles(kind: str):
+    for phase, roles in PHASES.items():
+        assert set(roles) <= set(needed(phase, world(kind)))
+    assert (set(needed("research", world(kind))) == set(TEAMS["t8"])) == (kind == "all")
+
+
+def test_each_variation_changes_one_thing():
+    worlds = variations()
+    fixed = worlds.pop("as fixed")
+    assert len(worlds) > 30
+    for name, varied in worlds.items():
+        changed = [key for key in fixed.values if fixed[key] != varied[key]]
+        assert len(changed) + (fixed.needs != varied.needs) == 1, name
+
+
+def test_the_plots_are_drawings_with_a_line_for_each_policy():
+    comparison = Comparison()
+    for policy in POLICIES:
+        comparison.add(shortened(policy))
+    for text in comparison.plots().values():
+        assert ElementTree.fromstring(text).tag.endswith("svg")  # noqa: S314 - it is our own
+    lines = comparison.plots()["overnight.svg"].count("<polyline")
+    assert lines == 2 * len(POLICIES)

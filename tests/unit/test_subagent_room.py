@@ -1,0 +1,213 @@
+"""Sub-agents are processes too: they are learnt by role and phase, expected at the gate, and never counted twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dogwatch.coordination.admission import ask
+from dogwatch.crew.learning import Peaks
+from dogwatch.crew.queueing import Going, Outlook
+from dogwatch.ledger.records import load
+from dogwatch.model.admission import Answer, Demand, Launch, MemoryProfile, PermitRecord, WaitRecord
+from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy.admission import Situation, judge
+from dogwatch.policy.forecast import agent_bytes, by_key, demand_of, processes_of, subagents_max
+from dogwatch.policy.needs import is_done, is_needed
+from dogwatch.sim.ledger import SimStore
+from dogwatch.testing.clock import ManualClock
+
+NOW = Moment("boot-1", 1000.0, 1_700_000_000.0)
+EACH = int(2.1 * GB)
+PLAN = Plan(
+    name="book",
+    roles=(Role(name="writer", harness="claude"), Role(name="judge", harness="claude", count=2)),
+    phases=(
+        Phase(name="draft", dispatches=(Dispatch(name="d", to="writer", task="Write."),)),
+        Phase(name="review", dispatches=(Dispatch(name="r", to="judge", address="all", task="Read."),)),
+    ),
+    deliverable=ByteCheck(path="a"),
+)
+JUDGES = MemoryProfile(
+    harness="claude",
+    pipeline="book",
+    role="judge",
+    peaks={"review": (5 * EACH,) * 3, "all": (5 * EACH,) * 3},
+    processes={"review": (5, 5, 5), "all": (5, 5, 5)},
+)
+
+
+def host(there: dict[str, int], coming: int = 0, foreign: int = 0) -> HostRecord:
+    agents = {name: AgentMemory(rss_bytes=count * EACH, processes=count) for name, count in there.items()}
+    readings = Readings(
+        size_bytes=223 * GB, left_bytes=150 * GB, processes=foreign + sum(there.values()), agents=agents
+    )
+    return HostRecord(at=NOW, since=NOW, readings=readings, agent_bytes=EACH, coming=coming, spacious=False)
+
+
+def launch(name: str, agents: int = 1, run: str = "r", *, needed: bool = True) -> Launch:
+    demand = Demand(mean_bytes=agents * EACH, agents=agents, learnt=True)
+    return Launch(kind="agent", holder=f"agent:{run}/{name}", run=run, agent=name, demand=demand, needed=needed)
+
+
+def verdict(asked: Launch, at: HostRecord, living: list[Launch]) -> tuple[str, str]:
+    permits = [PermitRecord(launch=one, granted=NOW) for one in living]
+    answer = judge(asked, Situation(host=at, permits=permits, waits=[], now=NOW))
+    return answer.verdict, answer.limit
+
+
+def test_an_agent_waits_until_its_expected_sub_agents_fit_too() -> None:
+    at = host({"r/writer": 31})
+    assert verdict(launch("judge", 5), at, [launch("writer")]) == ("admit", "")
+    assert verdict(launch("judge", 6), at, [launch("writer")]) == ("hold", "processes")
+
+
+def test_the_sub_agents_that_others_are_expected_to_start_have_their_places() -> None:
+    assert verdict(launch("judge", 5), host({"r/writer": 27}, coming=4), [launch("writer")]) == ("admit", "")
+    assert verdict(launch("judge", 5), host({"r/writer": 27}, coming=5), [launch("writer")]) == ("hold", "processes")
+
+
+def test_who_was_let_in_since_the_last_look_counts_with_its_sub_agents() -> None:
+    at, living = host({"r/writer": 26}), [launch("writer"), launch("judge-1", 5)]
+    assert verdict(launch("judge-2", 5), at, living) == ("admit", "")
+    assert verdict(launch("judge-2", 6), at, living) == ("hold", "processes")
+
+
+def test_agents_of_somebody_else_take_room_and_those_that_are_gone_do_not() -> None:
+    assert verdict(launch("judge", 2), host({"r/writer": 1}, foreign=35), [launch("writer")]) == ("hold", "processes")
+    gone = host({"r/writer": 1, "old/writer": 34})
+    assert verdict(launch("judge", 2), gone, [launch("writer")]) == ("admit", "")
+
+
+def test_the_first_agent_of_all_may_start_whatever_is_expected_of_it() -> None:
+    assert verdict(launch("judge", 99), host({}), []) == ("admit", "")
+
+
+def test_a_new_run_does_not_go_before_an_agent_with_work_that_waits_for_room() -> None:
+    asked = Launch(kind="run", holder="run:new", run="new", demand=Demand(learnt=True))
+    held = Answer(verdict="hold", limit="processes")
+    for needed, expected in ((True, "hold"), (False, "admit")):
+        wait = WaitRecord(launch=launch("judge", 5, needed=needed), since=NOW, answer=held)
+        answer = judge(asked, Situation(host=host({}), permits=[], waits=[wait], now=NOW))
+        assert answer.verdict == expected
+
+
+def test_sub_agents_are_learnt_by_phase_and_by_namesakes_where_a_role_is_new() -> None:
+    profiles = by_key([JUDGES])
+    assert processes_of(profiles, "claude", "book", "judge", "review") == 5
+    assert processes_of(profiles, "claude", "book", "judge", "draft") == 1
+    assert processes_of(profiles, "claude", "other", "judge", "review") == 5
+    assert processes_of(profiles, "claude", "other", "writer", "review") == 1
+    assert subagents_max(PLAN, profiles) == 8
+
+
+def test_a_launch_is_asked_for_with_its_whole_tree_and_a_process_is_as_large_as_its_share() -> None:
+    profiles = by_key([JUDGES, replace(JUDGES, pipeline="", role="")])
+    demand = demand_of(profiles, "claude", "book", "judge", "review")
+    assert (demand.agents, demand.learnt) == (5, True)
+    assert demand.mean_bytes == pytest.approx(5 * EACH, rel=0.01)
+    assert agent_bytes(profiles) == EACH
+
+
+def test_one_outlier_does_not_make_all_agents_large() -> None:
+    peaks = (EACH,) * 6 + (20 * EACH,)
+    assert agent_bytes(by_key([MemoryProfile(harness="claude", peaks={"all": peaks})])) == EACH
+
+
+def test_everybody_at_once_means_with_all_their_sub_agents() -> None:
+    outlook = Outlook(by_key([JUDGES]), [Going(f"r{number}", PLAN) for number in range(4)])
+    assert not outlook.fits(host({}))[0]
+    assert Outlook(by_key([JUDGES]), outlook.going[:3]).fits(host({}))[0]
+
+
+def see(peaks: Peaks, clock: ManualClock, processes: int, phase: int = 1) -> None:
+    clock.advance(5)
+    run = RunRecord(run="b", spec="s", project="p", output="o", created=clock.now(), phase=phase)
+    agent = AgentRecord(
+        run="b", agent="judge-1", role="judge", incarnation=1, process=ProcessId("boot-1", 9, 9), state="BUSY"
+    )
+    memory = {"b/judge-1": AgentMemory(rss_bytes=processes * EACH, processes=processes)}
+    peaks.see(run, PLAN, [agent], memory, clock.now())
+
+
+def test_sub_agents_are_known_while_they_run_and_not_expected_again_when_they_have_ended() -> None:
+    clock, peaks = ManualClock(), Peaks()
+    ledger = SimStore(clock)
+    lease = ledger.run(lambda tx: tx.acquire("dispatcher/", "me", 1e6))
+    assert lease is not None
+    see(peaks, clock, 1)
+    assert peaks.coming(by_key([JUDGES]), clock.now()) == 4
+    see(peaks, clock, 4)
+    assert peaks.coming(by_key([JUDGES]), clock.now()) == 1
+    peaks.keep(ledger, lease, clock.now())
+    key = MemoryProfile(harness="claude", pipeline="book", role="judge").key
+    profile = ledger.read(lambda reader: load(reader, MemoryProfile, key))
+    assert profile is not None
+    assert profile.seen == {"review": 4}
+    assert processes_of(by_key([profile]), "claude", "book", "judge", "review") == 4
+    see(peaks, clock, 1)
+    assert peaks.coming(by_key([JUDGES]), clock.now()) == 1
+
+
+def view(phase: int, *messages: MessageRecord) -> RunView:
+    run = RunRecord(run="b", spec="s", project="p", output="o", created=NOW, phase=phase, state="RUNNING")
+    process = ProcessId("boot-1", 9, 9)
+    agents = {
+        name: AgentRecord(
+            run="b", agent=name, role=name[:6].rstrip("-"), incarnation=1, process=process, state="WAITING"
+        )
+        for name in ("writer", "judge-1", "judge-2")
+    }
+    done = TaskRecord(
+        run="b", task="d", dispatch="d", phase=0, text="", agent="writer", state="accepted", holders=("writer",)
+    )
+    under_way = TaskRecord(
+        run="b", task="r", dispatch="r", phase=1, text="", agent="judge-1", state="claimed", holders=("judge-1",)
+    )
+    tasks = {"d": done} | ({"r": under_way} if phase else {})
+    return RunView(run=run, plan=PLAN, agents=agents, tasks=tasks, messages={one.id: one for one in messages})
+
+
+def test_an_agent_whose_work_is_accepted_is_not_needed_for_the_order_that_it_once_got() -> None:
+    order = MessageRecord(
+        run="b",
+        id="m1",
+        to="writer",
+        incarnation=1,
+        kind="dispatch",
+        subject="d",
+        body="",
+        sender="",
+        queued=NOW,
+        state="delivered",
+    )
+    assert not is_needed(view(1, order), "writer")
+    assert is_done(view(1, order), "writer")
+    assert is_needed(view(1, replace(order, state="queued")), "writer")
+    assert is_needed(view(1, order), "judge-1")
+
+
+def test_who_has_had_no_work_so_far_has_not_waited_yet() -> None:
+    clock = ManualClock()
+    ledger = SimStore(clock)
+    blind = launch("judge", needed=False)
+
+    def since(one: Launch) -> Moment:
+        ledger.run(lambda tx: ask(tx, one, lambda process: "alive"))
+        found = ledger.read(lambda reader: load(reader, WaitRecord, f"waits/{one.holder}"))
+        assert found is not None
+        return found.since
+
+    first = since(blind)
+    clock.advance(500)
+    assert since(blind) == first
+    begun = since(replace(blind, needed=True))
+    assert begun == clock.now()
+    clock.advance(500)
+    assert since(replace(blind, needed=True)) == begun

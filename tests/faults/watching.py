@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dogwatch.crew.selfchecking import CHECK_S
-from dogwatch.ledger.records import change, load, load_all
+from dogwatch.ledger.records import load, load_all
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentWatch, CheckResult, ChecksRecord, DecisionRecord, WatchRecord
-from dogwatch.world.clock import SystemClock
 from dogwatch.world.processes import life
 from fleet import Fleet
 from helpers import wait_for
 
-ROUND_S = 1.0
-"""How often the captain checks itself while somebody asks for it."""
 TOUCHES = (
     "agent_probed",
     "agent_stalled",
@@ -66,11 +61,8 @@ def watch(fleet: Fleet, run: str) -> WatchRecord:
 
 
 def self_check(fleet: Fleet, run: str, name: str) -> CheckResult | None:
-    """What the captain's own check of this name says. Who asks does not wait for the next round: it is due at once."""
-    key = f"checks/{run}"
-    record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, key))
-    if record is not None and ROUND_S < SystemClock().now().since(record.at) < CHECK_S:
-        fleet.ledger.run(lambda tx: change(tx, ChecksRecord, key, lambda r: replace(r, at=r.at.plus(-CHECK_S))))
+    """What the captain's own check of this name says."""
+    record = fleet.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{run}"))
     return next((one for one in record.results if one.name == name), None) if record else None
 
 

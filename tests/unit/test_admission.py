@@ -18,7 +18,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, GateRecord, RunRecord
-from dogwatch.policy.admission import BLIND_S, WAVE_S, Situation, first, judge
+from dogwatch.policy.admission import BLIND_S, PATIENCE_S, WAVE_S, Situation, first, judge
 from dogwatch.policy.needs import places
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
@@ -250,11 +250,15 @@ def test_the_run_that_goes_on_longest_comes_to_its_end_though_more_is_expected_o
     old, young = permit(run_launch("a"), 2000), permit(run_launch("b"), 1000)
     there = [permit(agent("judge", run=run), 900) for run in "ab"]
     mine, other = (agent(run=run, demand=replace(LEARNT, agents=40)) for run in "ab")
-    assert judged(mine, host(), [old, young, *there]) == ADMITTED
-    assert judged(other, host(), [old, young, *there]) == ("hold", "processes")
+    long, short = waiting(mine, "processes", PATIENCE_S), waiting(mine, "processes", PATIENCE_S - 1)
+    assert judged(mine, host(), [old, young, *there], [short]) == ("hold", "processes"), "others may make room"
+    assert judged(mine, host(), [old, young, *there], [long]) == ADMITTED
+    half_way = replace(mine, demand=replace(LEARNT, agents=38))
+    assert judged(half_way, host(), [old, young, *there]) == ADMITTED
+    assert judged(other, host(), [old, young, *there], [replace(long, launch=other)]) == ("hold", "processes")
     assert judged(mine, host("YELLOW"), [old, young, *there]) == ("hold", "zone")
     fresh = replace(there[0], granted=NOW.plus(1 - WAVE_S))
-    assert judged(mine, host(), [old, young, fresh, there[1]]) == ("hold", "processes"), "one after another"
+    assert judged(mine, host(), [old, young, fresh, there[1]], [long]) == ("hold", "processes"), "one after another"
     assert judged(other, host(), [young, there[1]]) == ADMITTED, "the other has come to its end"
 
 

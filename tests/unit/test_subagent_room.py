@@ -89,6 +89,18 @@ def test_the_first_agent_of_all_may_start_whatever_is_expected_of_it() -> None:
     assert verdict(launch("judge", 99), host({}), []) == ("admit", "")
 
 
+def test_the_oldest_run_goes_beyond_yellow_but_not_up_to_red_unless_it_is_alone() -> None:
+    old = Launch(kind="run", holder="run:r", run="r")
+    at, other = host({"r/writer": 15, "s/writer": 15}), launch("writer", run="s")
+
+    def asked(agents: int, *living: Launch) -> str:
+        permits = [PermitRecord(launch=one, granted=NOW.plus(-3600)) for one in (old, launch("writer"), *living)]
+        return judge(launch("judge", agents), Situation(host=at, permits=permits, waits=[], now=NOW)).verdict
+
+    assert [asked(agents, other) for agents in (6, 10, 11)] == ["admit", "admit", "hold"]
+    assert asked(99) == "admit"
+
+
 def test_a_new_run_does_not_go_before_an_agent_with_work_that_waits_for_room() -> None:
     asked = Launch(kind="run", holder="run:new", run="new", demand=Demand(learnt=True))
     held = Answer(verdict="hold", limit="processes")

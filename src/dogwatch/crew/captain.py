@@ -22,7 +22,7 @@ from dogwatch.crew.queues import alerts_queue, orders_queue
 from dogwatch.crew.reconciling import reconcile
 from dogwatch.crew.requests import answer
 from dogwatch.crew.routing import carry_out, end_run
-from dogwatch.crew.selfchecking import check
+from dogwatch.crew.selfchecking import CHECK_S, check
 from dogwatch.crew.subagents import close_overdue, look_after_overdue
 from dogwatch.crew.tallies import AgentTally
 from dogwatch.crew.verifying import look_for_progress, verify
@@ -57,6 +57,7 @@ class Captain:
         self._dispatcher = Reviver()
         self._awake = Awake()
         self._checks: ChecksRecord | None = None
+        self._checked: Moment | None = None
         self._prepared = False
         self._failures = 0
         self._holds: bool | None = None
@@ -102,7 +103,8 @@ class Captain:
         look_after_overdue(helm, view)
         verify(helm, view)
         view = helm.view()
-        self._checks = check(helm, view, self._checks)
+        if view.run.started is not None and (self._checked is None or helm.now.since(self._checked) >= CHECK_S):
+            self._checks, self._checked = check(helm, view, self._checks), helm.now
         look_after_versions(helm, view)
         if look_for_progress(helm, helm.view()):
             return 0.0

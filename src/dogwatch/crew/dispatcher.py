@@ -23,6 +23,8 @@ from dogwatch.model.records import AgentRecord, CrewRecord, RunRecord
 from dogwatch.policy.forecast import by_key
 
 CADENCE_S = 1.0
+SPACE_S = 20.0
+"""How often it is asked whether everybody would fit at once, while nobody waits to be let in."""
 LINGER_S = 60.0
 """How long a dispatcher stays without any run to look after."""
 
@@ -39,6 +41,8 @@ class Dispatcher:
         self._memory = MemoryWatch()
         self._peaks = Peaks()
         self._coming = 0
+        self._spacious = True
+        self._spaced: Moment | None = None
         self._queued: Sequence[str] = []
 
     def step(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
@@ -75,17 +79,18 @@ class Dispatcher:
         host = self._memory.look(world.eyes, ledger, self.lease, runs, now, self.log)
         world.eyes.pulse()
         queued = ledger.read(lambda reader: reader.keys("queued/"))
-        is_news = host.at == now or queued != self._queued
+        is_due = bool(queued) or self._spaced is None or now.since(self._spaced) >= SPACE_S
+        is_news = queued != self._queued or (host.at == now and is_due)
         if host.at == now:
             ledger.read(lambda reader: self._note_peaks(reader, host, runs, now))
             self._peaks.keep(ledger, self.lease, now)
             profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
             self._coming = self._peaks.coming(profiles, now)
         if free_permits(ledger, self.lease, world.eyes.life) or is_news:
-            spacious = admit_runs(ledger, self.lease, world.eyes.life, host, now, self.log)
-            self._memory.note_space(ledger, self.lease, spacious, self._coming)
+            self._spacious, self._spaced = admit_runs(ledger, self.lease, world.eyes.life, host, now, self.log), now
             self._queued = ledger.read(lambda reader: reader.keys("queued/"))
             world.eyes.pulse()
+        self._memory.note_space(ledger, self.lease, self._spacious, self._coming)
         if found := order_reclaim(ledger, self.lease, self._memory, host, runs, now):
             self.log.info("reclaim_ordered", run=found.run, agent=found.agent, why=found.why)
         return bool(queued)

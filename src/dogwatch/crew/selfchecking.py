@@ -16,17 +16,14 @@ from dogwatch.policy.markers import miscounts
 from dogwatch.policy.selfchecks import Facts, run_checks
 
 CHECK_S = 10.0
+REWRITE_S = 30.0
 
 
-def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecord | None:
-    """One round, once the work has begun; what has just failed is an event. Returns the latest round, which the next
-    call is given as `before`: nobody else makes one."""
-    if view.run.started is None:
-        return None
+def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecord:
+    """One round; what has just failed is an event. Returns the round that is on the ledger, which the next call is
+    given as `before`: nobody else makes one. It is written anew when something has changed, or after a while."""
     if before is None:
         before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
-    if before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < CHECK_S:
-        return before
     results = run_checks(_facts(helm, view))
     known = {one.name: one for one in before.results} if before is not None else {}
     dated = []
@@ -39,6 +36,9 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
             failed.append(one)
 
     record = ChecksRecord(run=helm.run, at=helm.now, results=tuple(dated))
+    is_fresh = before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < REWRITE_S
+    if before is not None and is_fresh and all(known[one.name].result == one.result for one in results):
+        return before
 
     def fn(tx: Tx) -> None:
         save(tx, record)

@@ -19,6 +19,8 @@ BLIND_S = 60.0
 """A look at memory that is older than this is none."""
 WAVE_S = 60.0
 """How long an agent whose memory is not learnt counts as being on its way."""
+PATIENCE_S = 3600.0
+"""So long the oldest run waits for others to leave room before it goes on, whatever is expected of it."""
 ADMIT = Answer(verdict="admit")
 CAPS = frozenset({"agents", "role", "harness", "credential"})
 """The hard caps; whoever has waited longest for one of them is next."""
@@ -161,8 +163,11 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     living = [permit for permit in at.permits if permit.launch.kind == "agent"]
     if not launch.needed and not host.spacious:
         return _hold("early", "it has no work yet, and not everybody fits at once")
-    if not launch.again and living and not _goes_first(launch, at) and (why := _too_many(launch, living, host)):
-        return _hold("processes", why)
+    if not launch.again and living:
+        since = next((wait.since for wait in at.waits if wait.launch.holder == launch.holder), at.now)
+        is_first, waited_s = _goes_first(launch, at), at.now.since(since)
+        if why := _too_many(launch, living, host, is_first=is_first, waited_s=waited_s):
+            return _hold("processes", why)
     if launch.heavy and not launch.again and not launch.demand.learnt and host.settings.wave:
         unknown = [permit for permit in living if permit.launch.heavy and not permit.launch.demand.learnt]
         fresh = sum(at.now.since(permit.granted) < WAVE_S for permit in unknown)
@@ -172,8 +177,8 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
 
 
 def _goes_first(launch: Launch, at: Situation) -> bool:
-    """Whether its run is the one that has gone on longest: that comes to its end whatever is expected of it, one agent
-    after another, while the zone allows it. Else runs that each lack one more would wait for one another for ever."""
+    """Whether its run is the one that has gone on longest: that comes to its end, one agent after another, while what
+    is expected of it does not lead towards RED. Else runs that each lack one more would wait for one another."""
     runs = [permit for permit in at.permits if permit.launch.kind == "run"]
     oldest = max(runs, key=lambda permit: (at.now.since(permit.granted), permit.launch.holder), default=None)
     if oldest is None or oldest.launch.run != launch.run:
@@ -182,9 +187,16 @@ def _goes_first(launch: Launch, at: Situation) -> bool:
     return all(at.now.since(permit.granted) >= WAVE_S for permit in own)
 
 
-def _too_many(launch: Launch, living: Sequence[PermitRecord], host: HostRecord) -> str:
-    """Why it is one too many, with the sub-agents that it and those who are there are expected to start."""
+def _too_many(
+    launch: Launch, living: Sequence[PermitRecord], host: HostRecord, *, is_first: bool, waited_s: float
+) -> str:
+    """Why it is one too many, with the sub-agents that it and those who are there are expected to start. Who goes first
+    may go half-way from YELLOW to RED, and beyond where nobody else is there or nobody has left for long."""
+    if is_first and (waited_s >= PATIENCE_S or all(permit.launch.run == launch.run for permit in living)):
+        return ""
     fit = processes_max(host, launch.demand.mean_bytes)
+    if is_first:
+        fit = (fit + processes_max(host, launch.demand.mean_bytes, "RED")) // 2
     seen = host.readings.agents
     unseen = [permit.launch.demand.agents for permit in living if _name(permit.launch) not in seen]
     present = {_name(permit.launch) for permit in living}

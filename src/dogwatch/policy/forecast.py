@@ -3,7 +3,8 @@
 What is assumed: the peaks of everything admitted coincide, each run being in the heaviest phase that it has still
 before it. How far a peak is from its mean is mostly each agent's own affair, and such errors add in squares. A share of
 the variance is common to the agents of a role, in all runs: they do work of one kind and are judged by the same few
-samples. That share adds up plainly, as if all runs were of one pipeline.
+samples. That share adds up plainly, as if all runs were of one pipeline. Of runs, agents are added up without their
+sub-agents, which come and go: who is expected to start many is held by the gate itself until there is room for them.
 """
 
 from __future__ import annotations

@@ -219,8 +219,8 @@ def room_bytes(host: HostRecord) -> float:
     return max(0.0, readings.left_bytes - TABLE[0].yellow * readings.size_bytes)
 
 
-def processes_max(host: HostRecord, expected_bytes: float = 0.0) -> int:
-    """How many agent processes there may be without leaving GREEN; `expected_bytes` is how large one is thought to be,
-    where nothing is known of this machine yet."""
-    yellow, _ = TABLE[1].lines(host.readings, host.agent_bytes or int(expected_bytes))
-    return int(yellow)
+def processes_max(host: HostRecord, expected_bytes: float = 0.0, before: Zone = "YELLOW") -> int:
+    """How many agent processes there may be before that zone; `expected_bytes` is how large one is thought to be, where
+    nothing is known of this machine yet."""
+    yellow, red = TABLE[1].lines(host.readings, host.agent_bytes or int(expected_bytes))
+    return int(red if before == "RED" else yellow)

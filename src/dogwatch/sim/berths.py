@@ -103,7 +103,7 @@ class Berth:
         if moved or self._failed or machine.is_fine():
             self.idle_s = machine.idle_s
         elif wait_s >= IDLE_MIN_S:
-            self.idle_s = min(2 * self.idle_s, machine.idle_max_s)
+            self.idle_s = min(4 * self.idle_s, machine.idle_max_s)
             self.due = machine.now.mono + max(wait_s, self.idle_s)
 
     def _step(self, machine: Machine) -> float | None:

@@ -11,9 +11,10 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from dogwatch.crew.dispatcher import CADENCE_S, Dispatcher
+from dogwatch.crew.dispatcher import Dispatcher
 from dogwatch.crew.log import Log
 from dogwatch.crew.tallies import AgentTally
+from dogwatch.crew.zoning import LOOK_S
 from dogwatch.ledger.api import START, Event, Lease, Store
 from dogwatch.ledger.records import load_run
 from dogwatch.model.brief import Header
@@ -370,6 +371,6 @@ class Machine:
         mono = self.now.mono
         for berth in self.crew:
             if berth is not by and (not run or not berth.run or berth.run == run):
-                # A dispatcher hears of everything that happens; where time is saved, it looks once a second.
-                soon = mono if berth.run or self.idle_max_s <= 0 else max(mono, berth.stepped + CADENCE_S)
+                # A dispatcher hears of everything that happens; where time is saved, it steps at every second look.
+                soon = mono if berth.run or self.idle_max_s <= 0 else max(mono, berth.stepped + 2 * LOOK_S)
                 berth.due, berth.idle_s = min(berth.due, max(soon, berth.joins)), self.idle_s

@@ -122,7 +122,8 @@ def _range(values: Sequence[float], places: int) -> str:
 
 def variations() -> dict[str, World]:
     """The worlds in which one assumed or calibrated parameter is lower or higher, and the other kinds of need."""
-    found = {"as fixed": world()}
+    fixed = world()
+    found = {"as fixed": fixed}
     for one in PARAMETERS:
         if not one.source.startswith((ASSUMED, "calibrated")) or one.name == "rounds":
             continue
@@ -132,7 +133,7 @@ def variations() -> dict[str, World]:
                 value = round(value)
             value = min(value, 0.97) if one.name in ("early", "subagent_early") else value
             if value != one.value:
-                found[f"{one.name} {value:g}"] = world(**{one.name: value})
+                found[f"{one.name} {value:g}"] = World({**fixed.values, one.name: value})
     found |= {f"need: {kind}": world(kind) for kind in NEEDS[1:]}
     return found
 

@@ -41,8 +41,8 @@ POLICIES = {
 PIPELINES = 12
 SAMPLE_S = 15.0
 IDLE_MAX_S = 40.0
-"""How long a crew member's wait may become while nothing happens: with half of it the nights are the same, and take
-half as long again."""
+"""How long a crew member's wait may become while nothing happens: with half of it the nights are nearly the same,
+and take half as long again."""
 KEPT_EVERY = 8
 """Of the samples so many are kept for a plot: one in two minutes."""
 GIVEN_UP_S = 46 * 60.0
@@ -164,7 +164,7 @@ class NightSimulation(Simulation):
         if policy == "a":
             self.mishap = self._never_again
         self._zone = ZoneState()
-        self._zone_s = dict.fromkeys(ZONES, 0.0)
+        self._zone_s: dict[str, float] = {str(zone): 0.0 for zone in ZONES}
         self._samples: list[Sample] = []
         self._processes_max = 0
         self._by_then: dict[str, float] = {}

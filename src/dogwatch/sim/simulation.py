@@ -28,7 +28,7 @@ from dogwatch.sim.memory import Shape
 from dogwatch.sim.scenarios import Drawn, Scenario, Setup
 from dogwatch.testing.clock import ManualClock
 
-IDLE_MAX_S = 20.0
+IDLE_MAX_S = 28.0
 KERNEL_S = 5.0
 """How often the kernel looks whether memory has run out."""
 UNIT_S = 60.0

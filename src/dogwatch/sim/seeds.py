@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from dogwatch.sim.scenarios import Setup
 from dogwatch.sim.simulation import Result, Simulation
 
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 AHEAD = 4
 """How many seeds wait for each job: results come one by one, and nothing is planned that may never be needed."""
 
@@ -43,8 +45,9 @@ def simulate_all(setups: Sequence[Setup], jobs: int = 1) -> Iterator[Result]:
 
 
 def leave_interrupts_alone() -> None:
-    """Ctrl-C is for the process that has started the jobs."""
+    """Ctrl-C is for the process that has started the jobs; when that is killed, so is this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 @dataclass

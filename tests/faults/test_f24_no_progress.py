@@ -35,5 +35,8 @@ def test_f24_a_run_that_moves_again_during_the_grace_period_goes_on(fleet: Fleet
     run = fleet.launch(fleet.spec(pipeline, {"writer": on_dispatch({"wait": 5}, "continue")}))
     view = fleet.wait_over(run, 60)
     assert view.run.state == "COMPLETED", view.run.cause
-    assert len(fleet.events("run_quiet")) == 1, fleet.tail()
+    delivered = fleet.events("message_delivered", "writer")[0]
+    # On a slow machine the start alone may take that long; what counts is the silence of the work.
+    quiet = [event for event in fleet.events("run_quiet") if delivered.at.is_before(event.at)]
+    assert len(quiet) == 1, fleet.tail()
     assert_untouched(fleet, "writer")

@@ -242,7 +242,7 @@ LINES = st.lists(st.text(st.characters(blacklist_characters="\n")), min_size=1, 
 def test_any_screens_are_told_apart(screens: list[list[str]], data: st.DataObject) -> None:
     mark = "<mark>"
     rows = [
-        mark + mark.join(["1", f"s{number}", f"%{number}", "2", "0", str(len(lines)), "a title"])
+        mark + mark.join(["1", f"s{number}", f"%{number}", "2", "0", str(len(lines)), "0", "a title"])
         for number, lines in enumerate(screens)
     ]
     asked = data.draw(st.permutations([f"%{number}" for number in range(len(screens) + 2)]))

@@ -24,7 +24,6 @@ from dogwatch.model.versions import Version
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import CONTEXT_FULL
 from dogwatch.policy.turns import failed
-from dogwatch.spec.host import load_host
 from dogwatch.world import census, files, groups, processes, tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
@@ -253,6 +252,9 @@ class MachineEyes:
     def settings(self) -> tuple[HostSettings, str]:
         about = _about(self.home.host)
         if about != self._settings_of:
+            # The reader of pipeline files takes longer to load than all of the crew: only where there is something.
+            from dogwatch.spec.host import load_host
+
             self._settings_of = about
             try:
                 self._settings, self._settings_problem = load_host(self.home.host), ""

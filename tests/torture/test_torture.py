@@ -83,7 +83,7 @@ def test_kills_lose_nothing_and_do_nothing_twice(engine: str, scratch: Path) -> 
 
 
 def test_a_ledger_that_loses_commits_is_found_out(scratch: Path) -> None:
-    process = start(scratch, ["-c", LIAR], "--kills=10", "--seed=2")
+    process = start(scratch, ["-c", LIAR], "--kills=40", "--seed=2")
     output = finish(process)
     assert process.returncode == 1, output
     assert "VIOLATED: " in output

@@ -13,9 +13,9 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.crew.dispatcher import CADENCE_S, LINGER_S, Dispatcher
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import BEAT_S, JOIN_S, LEASE_S, RESTART_PAUSE_S, Reviver, join, renew
-from dogwatch.errors import StaleError
-from dogwatch.ledger.api import Lease, Reader, Store
-from dogwatch.ledger.records import load
+from dogwatch.errors import LedgerLockedError, StaleError
+from dogwatch.ledger.api import Lease, Reader, Store, Tx
+from dogwatch.ledger.records import load, save
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.memory import HostSettings, Readings
 from dogwatch.model.moment import Moment
@@ -286,5 +286,74 @@ def test_a_run_that_is_made_while_the_dispatcher_is_leaving_keeps_it(tmp_path: P
         clock.advance(CADENCE_S)
         assert member.step(world, ledger, clock.now()) == CADENCE_S
         assert world.hands.started == [("captain", "t-1")]
+    finally:
+        ledger.close()
+
+
+# Members that are stopped in the middle of a transaction.
+
+
+class SilentEyes(Eyes):
+    """Sees who lives, and who of them has given no sign of life for long."""
+
+    def __init__(self, silent: tuple[str, ...], dead: tuple[ProcessId, ...] = ()) -> None:
+        self._silent = silent
+        self._dead = dead
+
+    def life(self, process: ProcessId) -> str:
+        return "dead" if process in self._dead else "alive"
+
+    def silence_s(self, member: str, run: str, now: Moment) -> float | None:
+        return 60.0 if member in self._silent else 0.1
+
+
+@dataclass
+class Ending(Hands):
+    """Notes whom it was told to end."""
+
+    ended: list[ProcessId] = field(default_factory=list)
+
+    def end_silent_crew(self, process: ProcessId) -> None:
+        self.ended.append(process)
+
+
+class Locked(SqliteStore):
+    """A ledger that somebody holds: it can be read, and not written."""
+
+    locked = False
+
+    def run(self, fn: Callable[[Tx], T]) -> T:
+        if self.locked:
+            raise LedgerLockedError("somebody holds it")
+        return super().run(fn)
+
+
+@pytest.mark.parametrize(
+    ("silent", "captain_dead", "ended"),
+    [
+        (("captain", "watchdog"), False, [FIRST, SECOND]),
+        (("watchdog",), True, [SECOND]),
+        (("captain",), False, [FIRST]),
+        (("watchdog",), False, []),
+    ],
+)
+def test_whoever_may_hold_the_ledger_is_ended_before_anything_is_written(
+    tmp_path: Path, clock: ManualClock, silent: tuple[str, ...], captain_dead: bool, ended: list[ProcessId]
+) -> None:
+    ledger = Locked(str(tmp_path / "ledger.db"), clock)
+    try:
+        run = ledger.run(lambda tx: create_run(tx, PLAN, "/project", "/project/out", "/project/t.yaml")).run
+        ledger.run(lambda tx: tx.delete(f"queued/{run}"))
+        for member, process in (("captain", FIRST), ("watchdog", SECOND)):
+            record = CrewRecord(member=member, run=run, process=process, started=clock.now())
+            ledger.run(lambda tx, record=record: save(tx, record))  # type: ignore[misc]
+        leader = dispatcher(ledger, clock.now())
+        clock.advance(60.0)
+        ledger.locked = True
+        hands = Ending()
+        world = World(SilentEyes(silent, (FIRST,) if captain_dead else ()), hands)
+        with pytest.raises(LedgerLockedError):
+            leader.step(world, ledger, clock.now())
+        assert hands.ended == ended
     finally:
         ledger.close()

@@ -3,7 +3,8 @@ captain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from dogwatch.crew.launches import plan_of
 from dogwatch.crew.learning import Peaks
@@ -54,14 +55,7 @@ class Dispatcher:
 
     def _dispatch(self, world: DispatcherWorld, ledger: Store, now: Moment) -> float | None:
         captains = ledger.read(_captains)
-        # Before anything is written: a captain that is stopped in the middle of a transaction holds the ledger.
-        can_judge = self._awake.can_judge(now)
-        found = {run: silent_s(world.eyes, captain, now) for run, captain in captains.items() if can_judge}
-        silent = {run: quiet_s for run, quiet_s in found.items() if quiet_s is not None}
-        for run in silent:
-            if (captain := captains[run]) is not None:
-                self.log.error("captain_silent", run=run, pid=captain.process.pid)
-                world.hands.end_silent_crew(captain.process)
+        silent = self._end_silent(world, ledger, captains, now)
         self.lease = renew(ledger, self.lease, now)
         waiting = self._limit(world, ledger, list(captains), now)
         for run, captain in captains.items():
@@ -73,6 +67,27 @@ class Dispatcher:
             self.log.info("nothing_to_do", lingered_s=LINGER_S)
             return None
         return CADENCE_S
+
+    def _end_silent(
+        self, world: DispatcherWorld, ledger: Store, captains: Mapping[str, CrewRecord | None], now: Moment
+    ) -> dict[str, float]:
+        """Before anything is written: a captain that is stopped in the middle of a transaction holds the ledger. So may
+        its watchdog, and where the captain cannot end that, nobody else would."""
+        silent: dict[str, float] = {}
+        if not self._awake.can_judge(now):
+            return silent
+        for run, captain in captains.items():
+            quiet_s = silent_s(world.eyes, captain, now)
+            if captain is not None and quiet_s is not None:
+                silent[run] = quiet_s
+                self.log.error("captain_silent", run=run, pid=captain.process.pid)
+                world.hands.end_silent_crew(captain.process)
+            if captain is None or quiet_s is not None or world.eyes.life(captain.process) == "dead":
+                watchdog = ledger.read(partial(_member, key=f"crew/{run}/watchdog"))
+                if watchdog is not None and silent_s(world.eyes, watchdog, now) is not None:
+                    self.log.error("watchdog_silent", run=run, pid=watchdog.process.pid)
+                    world.hands.end_silent_crew(watchdog.process)
+        return silent
 
     def _limit(self, world: DispatcherWorld, ledger: Store, runs: list[str], now: Moment) -> bool:
         """Memory and admission; True while runs wait to be let in."""
@@ -129,6 +144,10 @@ class Dispatcher:
         tx.release(self.lease)
         tx.delete("crew//dispatcher")
         return True
+
+
+def _member(reader: Reader, key: str) -> CrewRecord | None:
+    return load(reader, CrewRecord, key)
 
 
 def _captains(reader: Reader) -> dict[str, CrewRecord | None]:

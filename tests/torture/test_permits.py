@@ -30,7 +30,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("engine", "kills"), [("sqlite", 75), ("postgresql", 15)])
+@pytest.mark.parametrize(("engine", "kills"), [("sqlite", 75), ("postgresql", 25)])
 def test_f38_twice_the_limit_of_claimants_reaches_the_limit_exactly_under_kills(engine: str, kills: int) -> None:
     done = run("-m", "torture.permits", f"--engine={engine}", f"--kills={kills}", f"--limit={LIMIT}")
     assert done.returncode == 0, done.stdout

@@ -14,7 +14,7 @@ from dogwatch.coordination.admission import release
 from dogwatch.crew.admitting import admit, must_wait
 from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.launches import check_in_launch
-from dogwatch.crew.queues import checkins_queue
+from dogwatch.crew.queues import checkins_queue, settle
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load, save
@@ -117,9 +117,7 @@ def _conclude(
         tx.append("check_in_failed" if reason else "check_in_answered", told, op_id, run=helm.run, agent=agent)
         tx.delete(f"check-in/{helm.run}/{item.id}")
         release(tx, f"check-in:{helm.run}/{item.id}")
-        claimed = tx.claim(item.queue, "captain", 60.0, item.id)
-        if claimed is not None:
-            tx.ack(claimed)
+        settle(tx, item)
 
     helm.record(fn)
     helm.world.hands.forget_check_in(helm.run, item.id, attempt)

@@ -14,6 +14,7 @@ from dogwatch.crew.helm import Helm, send
 from dogwatch.crew.holds import account_of, held, hold
 from dogwatch.crew.interrupting import press
 from dogwatch.crew.notices import push_notice
+from dogwatch.crew.queues import settle
 from dogwatch.crew.reclaiming import RECLAIM, obey_reclaim
 from dogwatch.crew.subagents import mail_parent, note_call
 from dogwatch.crew.succession import restart
@@ -47,7 +48,7 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
     if found.action == "INTERRUPT" and found.kind == item.body["diagnosis"]:
         return _interrupt(helm, view, agent, found, item)
 
-    def settle(tx: Tx) -> bool:
+    def fn(tx: Tx) -> bool:
         if _act(tx, view, agent, found, item, late):
             limits = view.limits_of(name)
             again_s = {"ESCALATE": ONCE_S, "HOLD": limits.hold_s}.get(found.action, limits.nudge_s)
@@ -55,7 +56,7 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
         _withdraw(tx, helm.run, item, f"now {found.kind}")
         return _settled(tx, agent, item, LOOK_AGAIN_S)
 
-    return helm.record(settle)
+    return helm.record(fn)
 
 
 def _diagnosed_again(
@@ -107,7 +108,7 @@ def obey(helm: Helm, view: RunView, item: Item) -> bool:
         return False
 
     def fn(tx: Tx) -> bool:
-        _done(tx, item)
+        settle(tx, item)
         rests = agent is not None and bool(agent.resting)
         return agent is not None and restart(
             tx, view, agent, "killed by the operator", [f"order {item.id}"], counts=False, rests=rests
@@ -141,7 +142,7 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
         if duty.kind in ("offer", "mail"):
             # Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent.
             return False
-    _done(tx, item)
+    settle(tx, item)
     decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)
     forgets = found.kind == "context_exhausted"
     return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault, forgets=forgets)
@@ -151,14 +152,14 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
     task = view.task_of(agent.agent)
     if task is None:
         return False
-    _done(tx, item)
+    settle(tx, item)
     rescue_task(tx, task, found.kind, found.evidence)
     decide(tx, view, agent, "RESCUE", found.kind, found.evidence, item.id, subject=task.task)
     return True
 
 
 def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
-    _done(tx, item)
+    settle(tx, item)
     why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock", "checkpoint_deadlock") else ""
     task = view.tasks.get(duty.subject) if duty.kind == "task" else None
     if task is not None and found.retell:
@@ -174,7 +175,7 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
 
 def _mail(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, late: Sequence[Late], item: Item) -> bool:
     """The parent of sub-agents that are late is asked to do something about them, also in the middle of its turn."""
-    _done(tx, item)
+    settle(tx, item)
     mail_parent(tx, view, agent, late)
     decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id)
     return True
@@ -184,7 +185,7 @@ def _probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: It
     """Asks for a sign of life; what becomes of it is seen by close observation, not by the answer alone."""
     if agent.probed is not None:
         return False
-    _done(tx, item)
+    settle(tx, item)
     send(tx, agent, "health_check", agent.agent, brief.health_check(), key=item.id)
     change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=tx.now))
     body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
@@ -196,7 +197,7 @@ def _probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: It
 def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
     """Nobody on the same account is started for a while. One hold, however many agents met the same refusal."""
     account = account_of(view, agent)
-    _done(tx, item)
+    settle(tx, item)
     if held(tx, agent.run, account, tx.now) is None:
         hold(tx, agent.run, account, view.limits_of(agent.agent).hold_s, found.evidence[0])
         body = {"account": account, "evidence": list(found.evidence)}
@@ -207,7 +208,7 @@ def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
 
 def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item, late: Sequence[Late]) -> bool:
     """A person is called, once for each stall; the agent is not touched."""
-    _done(tx, item)
+    settle(tx, item)
     body = {"diagnosis": found.kind, "evidence": list(found.evidence), "advice": found.advice, "alert": item.id}
     op_id = f"called:{agent.key}{found.stall}"
     tx.append("person_called", body, op_id, run=agent.run, agent=agent.agent)
@@ -223,7 +224,7 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
     """The intent first: a captain that is killed in between leaves a decision without effect, which is found out."""
 
     def fn(tx: Tx) -> bool:
-        _done(tx, item)
+        settle(tx, item)
         decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
         body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
         tx.append("agent_interrupted", body, run=agent.run, agent=agent.agent)
@@ -235,7 +236,7 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
 
 
 def _withdraw(tx: Tx, run: str, item: Item, why: str) -> bool:
-    _done(tx, item)
+    settle(tx, item)
     body = {"alert": item.id, "action": item.body["action"], "why": why}
     tx.append("alert_withdrawn", body, f"withdrawn:{item.queue}:{item.id}", run=run, agent=str(item.body["agent"]))
     return True
@@ -250,9 +251,3 @@ def _settled(tx: Tx, agent: AgentRecord, item: Item, again_s: float) -> bool:
 
     change(tx, AgentRecord, agent.key, note)
     return True
-
-
-def _done(tx: Tx, item: Item) -> None:
-    claimed = tx.claim(item.queue, "captain", 60.0, item.id)
-    if claimed is not None:
-        tx.ack(claimed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dogwatch.ledger.api import Item, Tx
+
 
 def alerts_queue(run: str) -> str:
     """The watchdog's alerts."""
@@ -21,3 +23,10 @@ def verdicts_queue(run: str) -> str:
 def orders_queue(run: str) -> str:
     """The operator's orders."""
     return f"orders/{run}"
+
+
+def settle(tx: Tx, item: Item) -> None:
+    """The captain is done with the item."""
+    claimed = tx.claim(item.queue, "captain", 60.0, item.id)
+    if claimed is not None:
+        tx.ack(claimed)

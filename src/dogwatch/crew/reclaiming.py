@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dogwatch.crew.helm import Helm
-from dogwatch.crew.queues import orders_queue
+from dogwatch.crew.queues import orders_queue, settle
 from dogwatch.crew.succession import restart
 from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.ledger.api import Item, Lease, Reader, Store, Tx
@@ -91,17 +91,11 @@ def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:
 
 
 def _rest(tx: Tx, view: RunView, agent: AgentRecord, item: Item) -> bool:
-    _done(tx, item)
+    settle(tx, item)
     cause = str(item.body["cause"])
     return restart(tx, view, agent, cause, [f"order {item.id} of the dispatcher"], counts=False, rests=True)
 
 
 def _refuse(tx: Tx, run: str, item: Item, why: str) -> bool:
-    _done(tx, item)
+    settle(tx, item)
     return tx.append("reclaim_refused", {"order": item.id, "why": why}, run=run, agent=str(item.body["agent"]))
-
-
-def _done(tx: Tx, item: Item) -> None:
-    claimed = tx.claim(item.queue, "captain", 60.0, item.id)
-    if claimed is not None:
-        tx.ack(claimed)

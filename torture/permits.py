@@ -62,6 +62,10 @@ class Places:
     def steady(self) -> Path:
         return self.folder / "steady"
 
+    def refused(self, pid: int) -> Path:
+        """There when this claimant was held while permits were to be kept."""
+        return self.folder / f"refused-{pid}"
+
     @property
     def notes(self) -> Path:
         return self.folder / "notes"
@@ -116,6 +120,8 @@ def claim_for_ever(url: str, places: Places, seed: int) -> None:
     with contextlib.closing(open_store(url, SystemClock())) as store:
         while True:
             if store.run(lambda tx: ask(tx, launch, lives)).verdict != "admit":
+                if places.steady.exists():
+                    places.refused(process.pid).touch()
                 time.sleep(chance.uniform(0, ASK_S_MAX))
                 continue
             place = places.enter(str(process))
@@ -203,12 +209,17 @@ class Claimants:
     def _is_full(self) -> bool:
         return len(self._places.holders()) == self._places.limit
 
+    def _are_others_refused(self) -> bool:
+        return all(self._places.refused(pid).exists() for pid in set(self._pids) - set(self._places.holders()))
+
     def _until(self, fact: Callable[[], bool], what: str, *, steady: bool = False) -> None:
-        """Waits for the fact; with `steady`, whoever gets a permit keeps it for so long."""
+        """Waits for the fact; with `steady`, whoever gets a permit keeps it until everybody else was refused one."""
         if steady:
+            for pid in self._pids:
+                self._places.refused(pid).unlink(missing_ok=True)
             self._places.steady.touch()
         deadline = time.monotonic() + PATIENCE_S
-        while not fact():
+        while not (fact() and (not steady or self._are_others_refused())):
             self._keep_host()
             self.look()
             if time.monotonic() > deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from functools import partial
 from typing import Any
 
@@ -23,10 +24,12 @@ def at_work(fleet: Fleet) -> str:
 
 
 def kill_crew(fleet: Fleet, run: str, *members: str) -> None:
+    """At one instant: all are stopped first, so that none of them sees that another has died."""
     found = [fleet.crew(member, "" if member == "dispatcher" else run) for member in members]
-    for process in found:
-        assert process is not None
-        fleet.kill(process)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in found:
+            assert process is not None
+            fleet.kill(process, number)
 
 
 def has_done(fleet: Fleet, deed: str, times: int) -> bool:

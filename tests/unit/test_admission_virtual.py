@@ -673,9 +673,10 @@ def heavy(names: str, machine: Host) -> Ship:
     return ship.begin(*(replace(crew, name=name) for name in names))
 
 
-@pytest.mark.parametrize("size_gb", [24, 40])
-def test_f70_four_pipelines_at_once_on_a_machine_for_two_all_complete_without_red(size_gb: int) -> None:
-    """By its memory alone the smaller one holds two; by the number of agents it does not hold all of two at once."""
+@pytest.mark.parametrize(("size_gb", "runs"), [(24, 2), (40, 3)])
+def test_f70_four_pipelines_at_once_on_a_machine_for_two_all_complete_without_red(size_gb: int, runs: int) -> None:
+    """By its memory alone the smaller one holds two; by the number of agents it does not hold all of two at once. The
+    larger one holds three as soon as it is learnt that writers rest while helpers work."""
     for_two = Host(size_bytes=size_gb * GB, base_bytes=4 * GB)
     ship = heavy("abcd", for_two)
     most = 0
@@ -687,7 +688,7 @@ def test_f70_four_pipelines_at_once_on_a_machine_for_two_all_complete_without_re
 
     ship.run_until(all_over, 24 * HOURS)
     ship.finish()
-    assert most == 2
+    assert most == runs
     assert "RED" not in [event.body["zone"] for event in ship.events("zone_changed")]
     assert ship.lowest_bytes > 0.1 * for_two.size_bytes
     assert not ship.events("agent_reclaimed") or all(s != "working" for _, _, s in ship.keeper.ended_agents)

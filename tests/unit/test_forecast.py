@@ -15,7 +15,6 @@ from dogwatch.model.admission import Demand, Launch, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Phase, Plan, Role
 from dogwatch.policy.forecast import (
-    ASSUMED,
     CLIENT,
     MB,
     PhaseDemand,
@@ -32,6 +31,8 @@ from dogwatch.policy.forecast import (
     run_forecast,
 )
 from dogwatch.policy.needs import lives
+
+UNSEEN = replace(CLIENT, unseen=True)
 
 
 def profile(
@@ -93,7 +94,7 @@ def test_without_history_a_client_takes_what_is_publicly_known(harness: str) -> 
 
 
 def test_an_unknown_harness_is_taken_for_a_client() -> None:
-    assert demand_of({}, "of-tomorrow", "book", "writer") == CLIENT
+    assert demand_of({}, "of-tomorrow", "book", "writer") == UNSEEN
 
 
 def test_the_closest_history_counts() -> None:
@@ -108,14 +109,14 @@ def test_the_closest_history_counts() -> None:
 
 def test_the_history_of_others_does_not_count() -> None:
     others = {**profile("judge", all=[9.0] * 9), **profile(pipeline="atlas", all=[9.0] * 9)}
-    assert asked({**others, **profile(harness="codex", all=[9.0] * 9)}) == ASSUMED["claude"]
+    assert asked({**others, **profile(harness="codex", all=[9.0] * 9)}) == UNSEEN
 
 
 def test_two_peaks_teach_nothing_but_what_was_seen_can_come_again() -> None:
     few = asked(profile(all=[6.0, 1.0]))
     assert not few.learnt
     assert few.mean_bytes == 6.0 * GB
-    assert asked(profile(all=[0.5, 0.4])) == ASSUMED["claude"], "two small ones are no reason for hope"
+    assert asked(profile(all=[0.5, 0.4])) == UNSEEN, "two small ones are no reason for hope"
 
 
 def test_few_samples_make_the_spread_wider() -> None:

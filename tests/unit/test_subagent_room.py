@@ -9,7 +9,7 @@ import pytest
 from dogwatch.coordination.admission import ask
 from dogwatch.crew.learning import Peaks
 from dogwatch.crew.queueing import Going, Outlook
-from dogwatch.ledger.records import load
+from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import Answer, Demand, Launch, MemoryProfile, PermitRecord, WaitRecord
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings
 from dogwatch.model.moment import Moment
@@ -17,7 +17,7 @@ from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
-from dogwatch.policy.admission import Situation, judge
+from dogwatch.policy.admission import PATIENCE_S, Situation, judge
 from dogwatch.policy.forecast import agent_bytes, by_key, demand_of, processes_of, subagents_max
 from dogwatch.policy.needs import is_done, is_needed
 from dogwatch.sim.ledger import SimStore
@@ -51,8 +51,8 @@ def host(there: dict[str, int], coming: int = 0, foreign: int = 0) -> HostRecord
     return HostRecord(at=NOW, since=NOW, readings=readings, agent_bytes=EACH, coming=coming, spacious=False)
 
 
-def launch(name: str, agents: int = 1, run: str = "r", *, needed: bool = True) -> Launch:
-    demand = Demand(mean_bytes=agents * EACH, agents=agents, learnt=True)
+def launch(name: str, agents: int = 1, run: str = "r", *, needed: bool = True, unseen: bool = False) -> Launch:
+    demand = Demand(mean_bytes=agents * EACH, agents=agents, learnt=True, unseen=unseen)
     return Launch(kind="agent", holder=f"agent:{run}/{name}", run=run, agent=name, demand=demand, needed=needed)
 
 
@@ -119,6 +119,71 @@ def test_sub_agents_are_learnt_by_phase_and_by_namesakes_where_a_role_is_new() -
     assert subagents_max(PLAN, profiles) == 8
 
 
+def test_who_is_alone_where_namesakes_share_the_work_is_expected_to_do_all_of_it() -> None:
+    profiles = by_key([replace(JUDGES, count=2)])
+    alone, three = (processes_of(profiles, "claude", "other", "judge", "review", count=count) for count in (1, 3))
+    assert (alone, three) == (9, 5)
+    assert processes_of(profiles, "claude", "book", "judge", "review", count=1) == 5, "its own are no namesakes"
+
+
+def test_room_is_kept_for_the_sub_agents_of_whom_nothing_is_known() -> None:
+    def asked(there: int, *, unseen: bool = True, fresh_s: float = 3600.0) -> str:
+        mine, other = launch("judge", unseen=unseen), launch("writer", run="s", unseen=True)
+        permits = [PermitRecord(launch=other, granted=NOW.plus(-fresh_s))]
+        at = Situation(host=host({"s/writer": there}), permits=permits, waits=[], now=NOW)
+        return judge(mine, at).verdict
+
+    assert [asked(there) for there in (31, 32)] == ["admit", "hold"]
+    assert [asked(there, unseen=False) for there in (35, 36)] == ["admit", "hold"]
+    assert asked(35, unseen=False, fresh_s=30) == "admit", "what the other has shown is not expected again"
+
+
+def test_room_is_kept_for_everybody_unknown_who_has_only_just_started() -> None:
+    others = [launch(f"writer-{number}", unseen=True) for number in range(5)]
+    at = host({f"r/writer-{number}": 1 for number in range(5)} | {"x/others": 7})
+
+    def asked(number: int) -> Answer:
+        permits = [PermitRecord(launch=one, granted=NOW.plus(-30)) for one in others[:number]]
+        old = [PermitRecord(launch=one, granted=NOW.plus(-90)) for one in (*others[number:], launch("others", run="x"))]
+        return judge(launch("judge", unseen=True), Situation(host=at, permits=permits + old, waits=[], now=NOW))
+
+    assert asked(5).reason == "12 agents and sub-agents are there, 20 sub-agents may come, and 4 of its own; 36 fit"
+    assert [asked(number).verdict for number in (4, 5)] == ["admit", "hold"]
+
+
+def test_who_is_unknown_does_not_go_beyond_yellow_although_its_run_is_the_oldest() -> None:
+    runs = [
+        PermitRecord(launch=Launch(kind="run", holder=f"run:{run}", run=run), granted=NOW.plus(-age))
+        for run, age in (("r", 7200), ("s", 3600))
+    ]
+    other = PermitRecord(launch=launch("writer", run="s"), granted=NOW.plus(-3600))
+
+    def asked(*, unseen: bool) -> str:
+        at = Situation(host=host({"s/writer": 36}), permits=[*runs, other], waits=[], now=NOW)
+        return judge(launch("judge", run="r", unseen=unseen), at).verdict
+
+    assert (asked(unseen=False), asked(unseen=True)) == ("admit", "hold")
+
+
+def test_who_had_no_work_until_now_has_not_waited_yet() -> None:
+    """An editor that stands by for hours is no reason to let it in beyond the line on its first minute of work."""
+    runs = [
+        PermitRecord(launch=Launch(kind="run", holder=f"run:{run}", run=run), granted=NOW.plus(-age))
+        for run, age in (("r", 7200), ("s", 3600))
+    ]
+    other = PermitRecord(launch=launch("writer", run="s"), granted=NOW.plus(-3600))
+    asked = launch("judge", 9)
+
+    def waited(*, needed: bool) -> str:
+        wait = WaitRecord(
+            launch=replace(asked, needed=needed), since=NOW.plus(-PATIENCE_S), answer=Answer(verdict="hold")
+        )
+        at = Situation(host=host({"s/writer": 36}), permits=[*runs, other], waits=[wait], now=NOW)
+        return judge(asked, at).verdict
+
+    assert (waited(needed=True), waited(needed=False)) == ("admit", "hold")
+
+
 def test_a_launch_is_asked_for_with_its_whole_tree_and_a_process_is_as_large_as_its_share() -> None:
     profiles = by_key([JUDGES, replace(JUDGES, pipeline="", role="")])
     demand = demand_of(profiles, "claude", "book", "judge", "review")
@@ -165,6 +230,24 @@ def test_sub_agents_are_known_while_they_run_and_not_expected_again_when_they_ha
     assert processes_of(by_key([profile]), "claude", "book", "judge", "review") == 4
     see(peaks, clock, 1)
     assert peaks.coming(by_key([JUDGES]), clock.now()) == 1
+
+
+def test_who_has_worked_for_a_while_without_sub_agents_has_shown_that_it_needs_none() -> None:
+    clock, peaks = ManualClock(), Peaks()
+    ledger = SimStore(clock)
+    lease = ledger.run(lambda tx: tx.acquire("dispatcher/", "me", 1e6))
+    assert lease is not None
+
+    def is_unseen() -> bool:
+        peaks.keep(ledger, lease, clock.now())
+        profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
+        return demand_of(profiles, "claude", "book", "judge", "review").unseen
+
+    for _ in range(12):
+        see(peaks, clock, 1)
+        assert is_unseen()
+    see(peaks, clock, 1)
+    assert not is_unseen()
 
 
 def view(phase: int, *messages: MessageRecord) -> RunView:

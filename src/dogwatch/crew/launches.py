@@ -46,7 +46,8 @@ def agent_demand(reader: Reader, view: RunView, agent: AgentRecord) -> Demand:
     harness = role.harness if role is not None else ""
     profiles = load_all(reader, MemoryProfile, f"profile/{harness}/")
     phase = view.phase.name if view.phase is not None else ""
-    return demand_of(by_key(profiles), harness, view.plan.name, agent.role, phase)
+    count = role.count if role is not None else 1
+    return demand_of(by_key(profiles), harness, view.plan.name, agent.role, phase, count=count)
 
 
 def agent_launch(reader: Reader, view: RunView, agent: AgentRecord) -> Launch:

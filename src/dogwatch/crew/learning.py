@@ -39,7 +39,8 @@ class _Sample:
     pipeline: str
     role: str
     phase: str
-    peak_bytes: int
+    count: int
+    peak_bytes: int = 0
     processes: int = 1
 
 
@@ -70,8 +71,15 @@ class _Life:
     phase: _Stretch
     seen: Moment
     is_busy: bool = False
-    told: int = 1
+    told: int = 0
     """How many processes of it in this phase the ledger knows of."""
+
+    @property
+    def shown(self) -> int:
+        """How many processes it has shown in this phase; 0 while it may only not have begun with sub-agents yet."""
+        number = self.phase.processes
+        is_sure = number > 1 or (self.phase.worked and self.seen.since(self.phase.began) >= BRIEF_S)
+        return number if is_sure else 0
 
 
 class Peaks:
@@ -95,21 +103,22 @@ class Peaks:
         if run.stage is not None:
             return
         phase = plan.phases[run.phase].name if run.phase < len(plan.phases) else ""
-        harnesses = {role.name: role.harness for role in plan.roles}
+        roles = {role.name: role for role in plan.roles}
         for agent in agents:
             found = memory.get(f"{run.run}/{agent.agent}")
-            if found is None or agent.process is None or agent.role not in harnesses:
+            if found is None or agent.process is None or agent.role not in roles:
                 continue
             self.note(
                 run.run,
                 agent.agent,
                 agent.incarnation,
                 agent.role,
-                harnesses[agent.role],
+                roles[agent.role].harness,
                 plan.name,
                 phase,
                 found.rss_bytes,
                 now=now,
+                count=roles[agent.role].count,
                 processes=found.processes,
                 worked=agent.state == "BUSY",
             )
@@ -126,6 +135,7 @@ class Peaks:
         rss_bytes: int,
         *,
         now: Moment,
+        count: int = 1,
         processes: int = 1,
         worked: bool = False,
     ) -> None:
@@ -139,12 +149,12 @@ class Peaks:
             self._end(place)
             known = None
         if known is None:
-            owner = _Sample(harness, pipeline, role, phase, 0)
+            owner = _Sample(harness, pipeline, role, phase, count)
             known = _Life(incarnation, owner, _Stretch(now), _Stretch(now), now)
             self._lives[place] = known
         elif known.owner.phase != phase:
             self._teach(known.owner, known.phase, now)
-            known.owner, known.phase, known.told = replace(known.owner, phase=phase), _Stretch(now), 1
+            known.owner, known.phase, known.told = replace(known.owner, phase=phase), _Stretch(now), 0
         known.seen, known.is_busy = now, worked
         known.life.note(rss_bytes, processes, worked)
         known.phase.note(rss_bytes, processes, worked)
@@ -156,7 +166,9 @@ class Peaks:
         for life in self._lives.values():
             owner = life.owner
             if life.seen == now and (life.is_busy or now.since(life.life.began) < BRIEF_S):
-                expected = processes_of(profiles, owner.harness, owner.pipeline, owner.role, owner.phase)
+                expected = processes_of(
+                    profiles, owner.harness, owner.pipeline, owner.role, owner.phase, count=owner.count
+                )
                 found += max(0, expected - life.phase.processes)
         return found
 
@@ -178,7 +190,7 @@ class Peaks:
         """Whether there is something to write down, and the last time is long enough ago."""
         for place in [place for place, life in self._lives.items() if now.since(life.seen) > GONE_S]:
             self._end(place)
-        if any(life.phase.processes > life.told for life in self._lives.values()):
+        if any(life.shown > life.told for life in self._lives.values()):
             return True
         return bool(self._over) and (self._kept is None or now.since(self._kept) >= KEEP_S)
 
@@ -187,20 +199,20 @@ class Peaks:
         `forget` comes after the commit."""
         changed: dict[str, MemoryProfile] = {}
         for sample in self._over:
-            own = MemoryProfile(harness=sample.harness, pipeline=sample.pipeline, role=sample.role)
+            own = _profile(sample)
             kinds = [own, MemoryProfile(harness=sample.harness)] if sample.phase == ALL else [own]
             for kind in kinds:
                 known = changed.get(kind.key) or load(tx, MemoryProfile, kind.key) or kind
                 changed[kind.key] = _with(known, sample)
         for life in self._lives.values():
-            if life.phase.processes > life.told and life.owner.phase:
+            if life.shown > life.told and life.owner.phase:
                 owner = life.owner
-                own = MemoryProfile(harness=owner.harness, pipeline=owner.pipeline, role=owner.role)
+                own = _profile(owner)
                 known = changed.get(own.key) or load(tx, MemoryProfile, own.key) or own
-                most = max(life.phase.processes, known.seen.get(owner.phase, 1))
+                most = max(life.shown, known.seen.get(owner.phase, 0))
                 others = {phase: number for phase, number in known.seen.items() if phase != owner.phase}
                 newest = dict([*others.items(), (owner.phase, most)][-PHASES_MAX:])
-                changed[own.key] = replace(known, seen=newest)
+                changed[own.key] = replace(known, seen=newest, count=owner.count)
         for profile in changed.values():
             save(tx, profile)
         return len(self._over)
@@ -209,7 +221,7 @@ class Peaks:
         """What was learnt is on the ledger."""
         self._over.clear()
         for life in self._lives.values():
-            life.told = life.phase.processes
+            life.told = life.shown
         self._kept = now
 
     def _end(self, place: tuple[str, str]) -> None:
@@ -220,6 +232,10 @@ class Peaks:
     def _teach(self, owner: _Sample, stretch: _Stretch, end: Moment) -> None:
         if owner.phase and stretch.teaches(end):
             self._over.append(replace(owner, peak_bytes=stretch.peak_bytes, processes=stretch.processes))
+
+
+def _profile(sample: _Sample) -> MemoryProfile:
+    return MemoryProfile(harness=sample.harness, pipeline=sample.pipeline, role=sample.role, count=sample.count)
 
 
 def _with(profile: MemoryProfile, sample: _Sample) -> MemoryProfile:
@@ -234,4 +250,4 @@ def _with(profile: MemoryProfile, sample: _Sample) -> MemoryProfile:
     for phase in phases[:-PHASES_MAX]:
         del peaks[phase]
         processes.pop(phase, None)
-    return replace(profile, peaks=peaks, processes=processes)
+    return replace(profile, peaks=peaks, processes=processes, count=sample.count if profile.role else 1)

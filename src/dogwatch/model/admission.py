@@ -23,6 +23,8 @@ class Demand:
     agents: int = 1
     learnt: bool = False
     """Whether it rests on enough peaks of earlier incarnations; else on what is assumed of the harness."""
+    unseen: bool = False
+    """Whether nobody has seen yet how many sub-agents such an agent starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,8 @@ class QueuedRun:
 class MemoryProfile:
     """What the agents of a role have taken: the newest peaks of its incarnations, in bytes, by phase; `all` has the
     peaks of whole lives. `processes` has how many there were of each at most, itself and its sub-agents, and `seen` the
-    most of anybody, also of those who live. An empty pipeline and role stand for all roles of the harness."""
+    most of anybody, also of those who live. `count` is how many of the role there are in a run. An empty pipeline and
+    role stand for all roles of the harness."""
 
     harness: str
     pipeline: str = ""
@@ -114,6 +117,7 @@ class MemoryProfile:
     peaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     processes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seen: Mapping[str, int] = field(default_factory=dict)
+    count: int = 1
 
     @property
     def key(self) -> str:

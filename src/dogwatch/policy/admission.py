@@ -144,7 +144,7 @@ def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
             and wait.launch.needed >= launch.needed
             and counts(wait.launch)
         ]
-        mine = next((wait.since for wait in at.waits if wait.launch.holder == launch.holder), at.now)
+        mine = _since(launch, at)
         ahead = sum(wait.since.is_before(mine) for wait in before)
         if taken + ahead >= cap:
             return _hold(limit, f"{what} may have {cap} at once, {taken} are there" + f", {ahead} wait" * bool(ahead))
@@ -164,9 +164,8 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     if not launch.needed and not host.spacious:
         return _hold("early", "it has no work yet, and not everybody fits at once")
     if not launch.again and living:
-        since = next((wait.since for wait in at.waits if wait.launch.holder == launch.holder), at.now)
-        is_first, waited_s = _goes_first(launch, at), at.now.since(since)
-        if why := _too_many(launch, living, host, is_first=is_first, waited_s=waited_s):
+        is_first, waited_s = _goes_first(launch, at), at.now.since(_since(launch, at))
+        if why := _too_many(launch, living, host, at.now, is_first=is_first, waited_s=waited_s):
             return _hold("processes", why)
     if launch.heavy and not launch.again and not launch.demand.learnt and host.settings.wave:
         unknown = [permit for permit in living if permit.launch.heavy and not permit.launch.demand.learnt]
@@ -174,6 +173,12 @@ def _turn(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
         if fresh >= host.settings.wave:
             return _hold("wave", f"{fresh} agents were started within the last {WAVE_S:.0f} s")
     return None
+
+
+def _since(launch: Launch, at: Situation) -> Moment:
+    """Since when it has waited. Who has had no work so far has not waited yet."""
+    waits = (wait for wait in at.waits if wait.launch.holder == launch.holder)
+    return next((wait.since for wait in waits if wait.launch.needed == launch.needed), at.now)
 
 
 def _goes_first(launch: Launch, at: Situation) -> bool:
@@ -188,25 +193,43 @@ def _goes_first(launch: Launch, at: Situation) -> bool:
 
 
 def _too_many(
-    launch: Launch, living: Sequence[PermitRecord], host: HostRecord, *, is_first: bool, waited_s: float
+    launch: Launch,
+    living: Sequence[PermitRecord],
+    host: HostRecord,
+    now: Moment,
+    *,
+    is_first: bool,
+    waited_s: float,
 ) -> str:
     """Why it is one too many, with the sub-agents that it and those who are there are expected to start. Who goes first
-    may go half-way from YELLOW to RED, and beyond where nobody else is there or nobody has left for long."""
+    may go half-way from YELLOW to RED, and beyond where nobody else is there or nobody has left for long. As much is
+    kept free for anybody of whose sub-agents nothing is known, until it has shown for a while what it does."""
     if is_first and (waited_s >= PATIENCE_S or all(permit.launch.run == launch.run for permit in living)):
         return ""
-    fit = processes_max(host, launch.demand.mean_bytes)
-    if is_first:
-        fit = (fit + processes_max(host, launch.demand.mean_bytes, "RED")) // 2
+    each = launch.demand.mean_bytes / launch.demand.agents
+    fit = processes_max(host, each)
+    spare = (processes_max(host, each, "RED") - fit) // 2
+    is_unknown = _is_unknown(launch)
+    if is_first and not is_unknown:
+        fit += spare
     seen = host.readings.agents
     unseen = [permit.launch.demand.agents for permit in living if _name(permit.launch) not in seen]
     present = {_name(permit.launch) for permit in living}
     gone = sum(one.processes for name, one in seen.items() if name not in present)
     there = host.readings.processes - gone + sum(unseen)
-    if there + host.coming + launch.demand.agents <= fit:
+    fresh = [one.launch for one in living if _is_unknown(one.launch) and now.since(one.granted) < WAVE_S]
+    shown = [seen[_name(one)].processes - 1 if _name(one) in seen else 0 for one in fresh]
+    coming = host.coming + sum(max(0, spare - number) for number in shown)
+    own = launch.demand.agents - 1 + spare * is_unknown
+    if there + coming + 1 + own <= fit:
         return ""
-    more = f", {host.coming} sub-agents are expected" if host.coming else ""
-    own = f", and {launch.demand.agents - 1} of its own" if launch.demand.agents > 1 else ""
-    return f"{there} agents and sub-agents are there{more}{own}; {fit} fit"
+    more = f", {coming} sub-agents {'may come' if fresh else 'are expected'}" if coming else ""
+    mine = f", and {own} of its own" if own else ""
+    return f"{there} agents and sub-agents are there{more}{mine}; {fit} fit"
+
+
+def _is_unknown(launch: Launch) -> bool:
+    return launch.heavy and launch.needed and launch.demand.unseen
 
 
 def _name(launch: Launch) -> str:

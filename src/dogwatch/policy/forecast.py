@@ -108,26 +108,44 @@ def by_key(profiles: Iterable[MemoryProfile]) -> dict[str, MemoryProfile]:
     return {profile.key: profile for profile in profiles}
 
 
-def demand_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "") -> Demand:
+def demand_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "", *, count: int = 1) -> Demand:
     """What an agent takes at its peak: learnt from its role in this phase, else from its role's whole lives, else from
-    all roles of the harness, else assumed. One or two peaks prove nothing, but what was seen can come again."""
+    all roles of the harness, else assumed. One or two peaks prove nothing, but what was seen can come again. `count` is
+    how many of the role there are in a run."""
     each = _estimate(_known(profiles, harness, pipeline, role), harness, phase)[0]
-    number = processes_of(profiles, harness, pipeline, role, phase)
-    return replace(each, mean_bytes=number * each.mean_bytes, spread_bytes=number * each.spread_bytes, agents=number)
+    known = _processes(profiles, harness, pipeline, role, phase, count)
+    number = known or 1
+    return Demand(
+        mean_bytes=number * each.mean_bytes,
+        spread_bytes=number * each.spread_bytes,
+        agents=number,
+        learnt=each.learnt,
+        unseen=known is None,
+    )
 
 
-def processes_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "") -> int:
+def processes_of(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str = "", *, count: int = 1) -> int:
     """How many processes nine of ten such agents stayed within in this phase, itself and its sub-agents; before one has
     come to its end, the most of those who live. Where nothing is known of a role, its namesakes in other pipelines
     stand for it; one that has none is taken for itself alone."""
+    return _processes(profiles, harness, pipeline, role, phase, count) or 1
+
+
+def _processes(profiles: Profiles, harness: str, pipeline: str, role: str, phase: str, count: int) -> int | None:
     own = profiles.get(MemoryProfile(harness=harness, pipeline=pipeline, role=role).key)
     for same in ([own] if own is not None else [], _namesakes(profiles, harness, role)):
-        counts = sorted(count for profile in same for count in profile.processes.get(phase, ()))
-        if counts:
-            return counts[math.ceil(0.9 * len(counts)) - 1]
-        if living := [profile.seen[phase] for profile in same if phase in profile.seen]:
+        # Where more namesakes share a run's work, who has fewer at its side may have to do all of it.
+        shares = [(profile, 1.0 if profile is own else max(1.0, profile.count / count)) for profile in same]
+        ended = sorted(_shared(n, share) for profile, share in shares for n in profile.processes.get(phase, ()))
+        if ended:
+            return ended[math.ceil(0.9 * len(ended)) - 1]
+        if living := [_shared(profile.seen[phase], share) for profile, share in shares if phase in profile.seen]:
             return max(living)
-    return 1
+    return None
+
+
+def _shared(processes: int, share: float) -> int:
+    return 1 + math.ceil((processes - 1) * share)
 
 
 def subagents_max(plan: Plan, profiles: Profiles, from_phase: int = 0) -> int:
@@ -135,7 +153,8 @@ def subagents_max(plan: Plan, profiles: Profiles, from_phase: int = 0) -> int:
     return max(
         (
             sum(
-                role.count * (processes_of(profiles, role.harness, plan.name, role.name, phase.name) - 1)
+                role.count
+                * (processes_of(profiles, role.harness, plan.name, role.name, phase.name, count=role.count) - 1)
                 for role in plan.roles
             )
             for phase in plan.phases[from_phase:]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dogwatch.model.admission import Demand, Launch, MemoryProfile
+from dogwatch.model.admission import Demand, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Phase, Plan, Role
 from dogwatch.policy.forecast import (
@@ -24,8 +24,6 @@ from dogwatch.policy.forecast import (
     demand_of,
     forecast,
     heaviest,
-    launch_forecast,
-    peak,
     quantiles,
     run_demand,
     run_forecast,
@@ -274,25 +272,19 @@ def test_processes_are_forecast_as_memory_is() -> None:
     assert forecast(new, [t1], math.inf, 0.95, room_agents=2).never
 
 
-def test_programs_of_their_own_count_as_runs_do() -> None:
-    launch = Launch(kind="process", holder="process:7@1", demand=Demand(mean_bytes=4 * GB, learnt=True))
-    new = run("t3", ("x", 5.0, None))
-    assert not forecast(new, [launch_forecast(launch)], 8 * GB, 0.95).fits
-    found = forecast(new, [launch_forecast(launch, 3 * GB)], 5.5 * GB, 0.95)
-    assert found.until == "process:7@1 ends"
-    assert forecast(new, [launch_forecast(launch, 3 * GB)], 6 * GB, 0.95).fits
-
-
 def test_more_confidence_wants_more_room() -> None:
-    demands = [Demand(mean_bytes=2 * GB, spread_bytes=GB, learnt=True)] * 4
-    found = [peak(demands, confidence) for confidence in (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)]
+    new, confidences = run("t", ("x", 8.0, None), spread=2.0), (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
+    found = [forecast(new, [], math.inf, confidence).predicted_bytes for confidence in confidences]
     assert found[0] == found[1] == 8 * GB
     assert found[1:] == sorted(set(found[1:]))
 
 
 def test_what_is_assumed_is_wrong_for_all_at_once() -> None:
-    known = Demand(mean_bytes=2 * GB, spread_bytes=GB, learnt=True)
-    assert peak([known] * 9, 0.95) < peak([replace(known, learnt=False)] * 9, 0.95)
+    known: dict[str, MemoryProfile] = {}
+    for role in BOOK.roles:
+        known |= profile(role.name, BOOK.name, role.harness, all=[1.5, 2.1, 2.7])
+    learnt, assumed = (heaviest(run_demand(BOOK, profiles)) for profiles in (known, {}))
+    assert learnt.common_bytes / learnt.demand.spread_bytes < assumed.common_bytes / assumed.demand.spread_bytes
 
 
 sizes = st.floats(min_value=0.0, max_value=64.0)

@@ -92,8 +92,7 @@ def _places(launch: Launch, runs: Sequence[Launch], settings: HostSettings) -> A
     """A run is let in with all the places that it will need at once, or with all there are: two with half of theirs
     would wait for each other."""
     for key, cap in settings.caps.items():
-        mine, limit = launch.places.get(key, 0), key.partition(" ")[0]
-        what = "this host" if key == "agents" else key
+        mine, limit, what = launch.places.get(key, 0), key.partition(" ")[0], _whom(key)
         if mine and not cap:
             return Answer(verdict="refuse", reason=f"{what} may not run on this host", limit=limit)
         taken = sum(min(cap, other.places.get(key, 0)) for other in runs)
@@ -102,38 +101,32 @@ def _places(launch: Launch, runs: Sequence[Launch], settings: HostSettings) -> A
     return None
 
 
+def _whom(key: str) -> str:
+    return "this host" if key == "agents" else key
+
+
+def _is_under(launch: Launch, key: str) -> bool:
+    """Whether the launch takes a place under this cap."""
+    kind, _, name = key.partition(" ")
+    return kind == "agents" or getattr(launch, kind) == name
+
+
 def _lacks_room(wait: WaitRecord) -> bool:
     return wait.launch.needed and wait.answer.limit in ("processes", "zone")
 
 
 def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     """The hard caps: of the host, the role, the harness and the credential."""
-    settings = host.settings
-    caps = (
-        ("agents", "this host", settings.agents or None, lambda other: True),
-        ("role", f"role {launch.role}", settings.roles.get(launch.role), lambda other: other.role == launch.role),
-        (
-            "harness",
-            f"harness {launch.harness}",
-            settings.harnesses.get(launch.harness),
-            lambda other: other.harness == launch.harness,
-        ),
-        (
-            "credential",
-            f"credential {launch.credential}",
-            settings.credentials.get(launch.credential),
-            lambda other: other.credential == launch.credential,
-        ),
-    )
     others = [permit.launch for permit in at.permits if permit.launch.kind in COUNTED]
-    for limit, what, cap, counts in caps:
-        if cap is None:
+    for key, cap in host.settings.caps.items():
+        if not _is_under(launch, key):
             continue
+        limit, what = key.partition(" ")[0], _whom(key)
         if cap == 0:
             # An agent of a run that goes on waits: the operator may change their mind.
             verdict: Verdict = "hold" if launch.kind == "agent" else "refuse"
             return Answer(verdict=verdict, reason=f"{what} may not run on this host", limit=limit)
-        taken = sum(counts(other) for other in others)
+        taken = sum(_is_under(other, key) for other in others)
         # Who has waited longer for the same place goes first, but nobody without work before somebody with.
         before = [
             wait
@@ -142,7 +135,7 @@ def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
             and wait.launch.kind in COUNTED
             and wait.launch.holder != launch.holder
             and wait.launch.needed >= launch.needed
-            and counts(wait.launch)
+            and _is_under(wait.launch, key)
         ]
         mine = _since(launch, at)
         ahead = sum(wait.since.is_before(mine) for wait in before)

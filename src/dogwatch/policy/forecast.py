@@ -16,7 +16,7 @@ from functools import lru_cache, reduce
 from itertools import accumulate
 from statistics import NormalDist, fmean, median, stdev
 
-from dogwatch.model.admission import Demand, Launch, MemoryProfile
+from dogwatch.model.admission import Demand, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.plan import Plan
 from dogwatch.policy.needs import lives
@@ -77,7 +77,7 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunForecast:
-    """A run, or a program of its own: what it still takes, from the present phase to the last. `used_bytes` and
+    """A run: what it still takes, from the present phase to the last. `used_bytes` and
     `agents` are there now and are given back when it ends."""
 
     run: str
@@ -296,13 +296,6 @@ def run_forecast(
     return RunForecast(run=run, phases=timed + phases[len(timed) :], used_bytes=sum(used.values()), agents=len(used))
 
 
-def launch_forecast(launch: Launch, used_bytes: int | None = None) -> RunForecast:
-    """The same for a launch that belongs to no admitted run, by its own demand; `used_bytes` once it is there."""
-    demand = launch.demand if used_bytes is None else _on_top(launch.demand, used_bytes)
-    there = 0 if used_bytes is None else launch.demand.agents
-    return RunForecast(run=launch.holder, phases=(_alone(demand),), used_bytes=used_bytes or 0, agents=there)
-
-
 def heaviest(phases: Sequence[PhaseDemand]) -> PhaseDemand:
     """What the run takes at its heaviest: the highest mean, the widest spread and the most agents of its phases. These
     are nearly always of one phase; where they are not, no more demand may ever look like less."""
@@ -355,11 +348,6 @@ def _together(phase: str, groups: Sequence[tuple[Sequence[Demand], float]]) -> P
     return PhaseDemand(phase=phase, demand=demand, common_bytes=math.sqrt(learnt + assumed**2))
 
 
-def _alone(demand: Demand) -> PhaseDemand:
-    common = COMMON_LEARNT if demand.learnt else COMMON_ASSUMED
-    return PhaseDemand(phase="", demand=demand, common_bytes=math.sqrt(common) * demand.spread_bytes)
-
-
 # What everything takes, and whether it fits.
 
 
@@ -400,14 +388,6 @@ class _Total:
     def peak(self, confidence: float) -> float:
         """What they stay under together."""
         return self.mean + _quantile(confidence) * math.sqrt(max(0.0, self.common**2 + self.squares))
-
-
-def peak(demands: Iterable[Demand], confidence: float) -> int:
-    """What all of these together stay under with this probability."""
-    total = _Total()
-    for demand in demands:
-        total.add(_load(_alone(demand)))
-    return math.ceil(total.peak(confidence))
 
 
 def forecast(

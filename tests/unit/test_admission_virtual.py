@@ -26,6 +26,7 @@ from dogwatch.sim.berths import Berth, KilledInStepError
 from dogwatch.sim.ledger import SimLedger, SimStore
 from dogwatch.sim.machine import Machine, Witness
 from dogwatch.sim.memory import Host, Shape
+from dogwatch.sim.scenarios import NOTIFY
 from dogwatch.testing.clock import ManualClock
 
 T = TypeVar("T")
@@ -647,6 +648,18 @@ def test_a_change_of_the_zone_is_told_also_where_the_ledger_could_not_be_written
     assert len(tries) == 6
     assert [event.body["zone"] for event in ship.events("zone_changed")] == ["RED"]
     assert len(ship.events("memory_critical")) == 1
+
+
+@pytest.mark.parametrize(("notify", "told"), [(Notify(), 0), (NOTIFY, 1)], ids=["nobody", "somebody"])
+def test_who_wants_to_be_told_hears_of_a_run_that_ended_in_the_queue(notify: Notify, told: int) -> None:
+    ship = Ship()
+    ship.settings = HostSettings(roles={"judge": 0})
+    ship.begin(replace(SHORT, notify=notify))
+    ship.run_until(lambda: ship.view("v-1").run.cleared and not ship.crew, 600)
+    run = ship.view("v-1").run
+    assert (run.state, run.cause) == ("FAILED", "it may not run here: role judge may not run on this host")
+    assert [len(ship.events(kind)) for kind in ("run_ended", "run_cleared", "notice_sent")] == [1, 1, told]
+    assert not ship.read(lambda reader: reader.keys("active/"))
 
 
 HEAVY = Shape(start_bytes=400 * MB, full_bytes=2 * GB, grow_s=300.0)

@@ -10,6 +10,7 @@ from functools import partial
 from dogwatch.coordination.admission import Further, Life, abandoned, ask, look, release
 from dogwatch.crew.launches import is_heavy, plan_of, run_holder
 from dogwatch.crew.log import Log
+from dogwatch.crew.notices import push_notice
 from dogwatch.crew.queues import orders_queue
 from dogwatch.crew.zoning import SMALLEST_BYTES
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
@@ -236,17 +237,21 @@ def _further(host: HostRecord, outlook: Outlook, new: RunForecast) -> Further:
 
 
 def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
-    """The run ends before it has begun: nothing of it is on the machine."""
+    """The run ends before it has begun: nothing of it is on the machine. Where somebody wants to be told of it, a captain
+    comes for that alone."""
     tx.check(lease)
     tx.delete(f"queued/{run}")
-    tx.delete(f"active/{run}")
     release(tx, run_holder(run))
     while (item := tx.claim(orders_queue(run), "dispatcher", 60.0)) is not None:
         tx.ack(item)
 
+    is_told = plan_of(tx, run) is not None and push_notice(tx, run, "ended", "run", "the run ended as FAILED", cause)
+
     def ended(record: RunRecord) -> RunRecord:
-        return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=True)
+        return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=not is_told)
 
     change(tx, RunRecord, f"run/{run}", ended)
     tx.append("run_ended", {"state": "FAILED", "cause": cause, "sha256": ""}, f"ended:{run}", run=run)
-    tx.append("run_cleared", {"processes": 0}, f"cleared:{run}", run=run)
+    if not is_told:
+        tx.delete(f"active/{run}")
+        tx.append("run_cleared", {"processes": 0}, f"cleared:{run}", run=run)

@@ -237,8 +237,8 @@ def _further(host: HostRecord, outlook: Outlook, new: RunForecast) -> Further:
 
 
 def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
-    """The run ends before it has begun: nothing of it is on the machine. Where somebody wants to be told of it, a captain
-    comes for that alone."""
+    """The run ends before it has begun: nothing of it is on the machine. Where somebody wants to be told of it, a
+    captain comes for that alone."""
     tx.check(lease)
     tx.delete(f"queued/{run}")
     release(tx, run_holder(run))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dogwatch.world import tmux
 from fleet import Fleet
 from helpers import wait_for
 
@@ -220,7 +221,10 @@ def test_attach_shows_an_agents_screen_also_from_within_tmux(fleet: Fleet, termi
     terminal.dogwatch(f"attach {run}/writer")
     terminal.shows(f"Scripted agent · {run}/writer")
     terminal.key("x")
-    terminal.key("C-b", "d")
+    # tmux takes keys that come all at once for a paste, in which Ctrl-b means nothing: no person is that fast.
+    terminal.key("C-b")
+    wait_for(lambda: tmux.run(fleet.home.tmux(run), "list-clients", "-F", "#{client_prefix}").stdout.strip() == b"1")
+    terminal.key("d")
     terminal.shows("detached", "code=0")
     terminal.dogwatch(f"attach {run}/captain")
     terminal.shows("captain  started")

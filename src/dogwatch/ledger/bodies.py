@@ -16,8 +16,9 @@ BODY_DEPTH_MAX = 100
 NAME_BYTES_MAX = 1024
 
 # Made once: with options, `json.dumps` builds a new encoder for every call. All of it is ASCII, so that a lone
-# surrogate or a NUL in a string is an escape, which every engine keeps as it is.
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+# surrogate or a NUL in a string is an escape, which every engine keeps as it is. It need not look for circles: what
+# goes round is nested too deep.
+_encode = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
 def dump(body: Json) -> str:

@@ -107,7 +107,7 @@ class SqlTx(SqlReader):
         expires = self.now.plus(seconds(ttl_s, "a lease's time"))
         values = (*columns(self.now), *columns(expires), self._host, ttl_s, *self._standing(lease))
         self.must(_renewal(self.dialect.now), values, lambda: _lost(lease), news=False)
-        return dataclasses.replace(lease, renewed=self.now, expires=expires)
+        return Lease(lease.name, lease.holder, lease.slot, lease.fence, self.now, expires)
 
     def check(self, lease: Lease) -> None:
         """StaleError unless this very grant still stands."""

@@ -26,6 +26,9 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
         before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
     results = run_checks(_facts(helm, view))
     known = {one.name: one for one in before.results} if before is not None else {}
+    is_fresh = before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < REWRITE_S
+    if before is not None and is_fresh and all(known[one.name].result == one.result for one in results):
+        return before
     dated = []
     failed = []
     for one in results:
@@ -34,11 +37,7 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
         dated.append(replace(one, since=old.since if old is not None and same else helm.now))
         if one.result == "failed" and not same:
             failed.append(one)
-
     record = ChecksRecord(run=helm.run, at=helm.now, results=tuple(dated))
-    is_fresh = before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < REWRITE_S
-    if before is not None and is_fresh and all(known[one.name].result == one.result for one in results):
-        return before
 
     def fn(tx: Tx) -> None:
         save(tx, record)

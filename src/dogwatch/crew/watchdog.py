@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -130,6 +129,11 @@ class Watchdog:
         now: Moment,
     ) -> None:
         """Keeps what was seen for `dogwatch status` and its like; written only when it says something new."""
+        tiers = {name: alerts.tier_of(one, view.limits_of(name)) for name, one in found.items()}
+        subagents = {name: count(sights[name], now) for name in found}
+        gist = held, tiers, subagents, [_gist(one, sights[name]) for name, one in found.items()]
+        if self._seen is not None and self._gist == gist and now.since(self._seen.at) < REWRITE_S:
+            return
         before = self._seen.agents if self._seen is not None else {}
         agents = {}
         for name, diagnosis in found.items():
@@ -145,22 +149,18 @@ class Watchdog:
                 action=diagnosis.action,
                 advice=diagnosis.advice,
                 stall=diagnosis.stall,
-                tier=alerts.tier_of(diagnosis, view.limits_of(name)),
+                tier=tiers[name],
                 screen=sights[name].screen,
                 source=diagnosis.source,
                 waits_for=diagnosis.waits_for,
                 rss_bytes=tree.rss_bytes if tree is not None else 0,
                 context=sights[name].context,
                 heard=sights[name].turn.newest,
-                subagents=count(sights[name], now),
+                subagents=subagents[name],
             )
-        written = max((sight.outputs_changed for sight in sights.values()), default=0.0)
-        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held)
-        gist = _gist(record)
-        if self._seen is not None and self._gist == gist and now.since(self._seen.at) < REWRITE_S:
-            return
-        self._seen = record = replace(record, waits=graph().waits)
-        self._gist = gist
+        written = max((sight.outputs_changed for sight in sights.values() if sight.outputs), default=0.0)
+        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held, waits=graph().waits)
+        self._seen, self._gist = record, gist
 
         def fn(tx: Tx) -> None:
             tx.check(self.lease)
@@ -259,13 +259,7 @@ class Watchdog:
         self.log.info("alert_raised", **named)
 
 
-def _gist(record: WatchRecord) -> object:
+def _gist(found: Diagnosis, sight: Sight) -> object:
     """What a change of is worth writing down: not that a number of seconds has grown."""
-    return record.held, [
-        (
-            name,
-            *(one.kind, one.stall, one.action, one.advice, one.tier, one.screen, one.waits_for, one.confidence),
-            one.subagents,
-        )
-        for name, one in record.agents.items()
-    ]
+    said = (found.kind, found.stall, found.action, found.advice, found.waits_for, found.confidence)
+    return *said, sight.screen

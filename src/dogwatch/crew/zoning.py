@@ -90,17 +90,18 @@ class MemoryWatch:
     def note_space(self, ledger: Store, lease: Lease, spacious: bool, coming: int) -> None:
         """Whether everybody fits at once, and how many sub-agents are to be expected; every gate reads it."""
         if self._host is not None and (self._host.spacious, self._host.coming) != (spacious, coming):
-            self._host = self._written = self._rated(replace(self._host, spacious=spacious, coming=coming))
+            self._host = self._written = replace(self._rated(self._host), spacious=spacious, coming=coming)
             ledger.run(partial(_save, lease=lease, host=self._host))
 
     def note_reclaim(self, tx: Tx) -> None:
         """A reclaim was ordered just now."""
         if self._host is not None:
-            self._host = self._written = save(tx, self._rated(replace(self._host, reclaimed=tx.now)))
+            self._host = self._written = save(tx, replace(self._rated(self._host), reclaimed=tx.now))
 
     def _rated(self, host: HostRecord) -> HostRecord:
-        """With the growth of each agent: only for the record, because to find it out costs more than the look."""
-        return replace(host, readings=self._growth.rated(host.readings))
+        """With the growth of each agent: only for the record, because to find it out costs more than the look. What was
+        written of this look has it already."""
+        return host if host is self._written else replace(host, readings=self._growth.rated(host.readings))
 
     def _write(
         self, ledger: Store, lease: Lease, before: HostRecord | None, host: HostRecord, runs: Sequence[str]
@@ -153,7 +154,10 @@ def watched_agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, Proce
 
 
 def _with_subagents(readings: Readings, subagents: Mapping[str, int]) -> Readings:
-    agents = {name: replace(one, processes=1 + subagents.get(name, 0)) for name, one in readings.agents.items()}
+    agents = dict(readings.agents)
+    for name, number in subagents.items():
+        if number and name in agents:
+            agents[name] = replace(agents[name], processes=1 + number)
     return replace(readings, processes=readings.processes + sum(subagents.values()), agents=agents)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, TypeVar, overload
 
 from dogwatch.errors import NotFoundError
-from dogwatch.ledger.api import Document, Reader, Tx
+from dogwatch.ledger.api import Reader, Tx
 from dogwatch.model.codec import decode, encode
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import (
@@ -31,7 +31,6 @@ class Record(Protocol):
 
 
 R = TypeVar("R", bound=Record)
-T = TypeVar("T")
 
 
 @overload
@@ -39,29 +38,41 @@ def load(reader: Reader, kind: type[R], key: str) -> R | None: ...
 @overload
 def load(reader: Reader, kind: type[Plan], key: str) -> Plan | None: ...
 def load(reader: Reader, kind: type, key: str) -> object:
-    """The record of `kind` under `key`, or None."""
+    """The record of `kind` under `key`, or None. A reader may remember those that it has made before, as the
+    simulator's does."""
+    remembered: Callable[[type, str], object] | None = getattr(reader, "record", None)
+    if remembered:
+        return remembered(kind, key)
     document = reader.get(key)
-    return _decoded(reader, kind, [document])[0] if document else None
+    return decode(kind, document.body) if document else None
 
 
 def load_all(reader: Reader, kind: type[R], prefix: str) -> list[R]:
     """All records of `kind` whose key begins with `prefix`, ordered by key."""
-    return _decoded(reader, kind, reader.scan(prefix))
+    remembered: Callable[[type[R], str], list[R]] | None = getattr(reader, "records", None)
+    return remembered(kind, prefix) if remembered else [decode(kind, one.body) for one in reader.scan(prefix)]
 
 
 def save(tx: Tx, record: R) -> R:
     """Writes the record and returns it."""
-    tx.put(record.key, encode(record))
-    return record
+    return _put(tx, record)
 
 
 def change(tx: Tx, kind: type[R], key: str, fn: Callable[[R], R]) -> R:
     """Reads a record, changes it with `fn` and writes it, all as of this transaction."""
-    document = tx.get(key)
-    if document is None:
+    remembered: Callable[[type[R], str], R | None] | None = getattr(tx, "record", None)
+    document = None if remembered else tx.get(key)
+    before = remembered(kind, key) if remembered else decode(kind, document.body) if document else None
+    if before is None:
         raise NotFoundError(f"there is no {key} in the ledger", hint="dogwatch status lists what there is")
-    record = fn(_decoded(tx, kind, [document])[0])
-    tx.put(record.key, encode(record), document.revision)
+    return _put(tx, fn(before), document.revision if document else None)
+
+
+def _put(tx: Tx, record: R, revision: int | None = None) -> R:
+    tx.put(record.key, encode(record), revision)
+    remember: Callable[[R], None] | None = getattr(tx, "remember", None)
+    if remember:
+        remember(record)
     return record
 
 
@@ -102,9 +113,3 @@ def _load_run(reader: Reader, run: str) -> RunView:
         instructions={r.role: r for r in instructions},
         readings={r.agent: r for r in readings},
     )
-
-
-def _decoded(reader: Reader, kind: type[T], documents: Sequence[Document]) -> list[T]:
-    """The records in the documents. A reader may remember those that it has made before, as the simulator's does."""
-    remembered: Callable[[type[T], Sequence[Document]], list[T]] | None = getattr(reader, "decoded", None)
-    return remembered(kind, documents) if remembered else [decode(kind, document.body) for document in documents]

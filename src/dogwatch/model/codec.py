@@ -24,8 +24,7 @@ def encode(value: Any) -> Any:
     names = _names(cast("Hashable", kind))
     # Most values are plain: to find that out here is much less than a call for each of them.
     if names:
-        fields = ((name, getattr(value, name)) for name in names)
-        return {name: item if type(item) in _PLAIN else encode(item) for name, item in fields}
+        return {name: item if type(item := getattr(value, name)) in _PLAIN else encode(item) for name in names}
     if isinstance(value, tuple | list):
         return [item if type(item) in _PLAIN else encode(item) for item in value]
     if isinstance(value, Mapping):

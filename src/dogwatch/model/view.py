@@ -65,10 +65,17 @@ class RunView:
 
     def latest(self, now: Moment) -> Moment:
         """When the run or one of its tasks last took a step."""
-        moments = [self.run.created, self.run.admitted, self.run.started]
-        for task in self.tasks.values():
-            moments += [task.dispatched, task.delivered, task.finished]
-        return min((moment for moment in moments if moment is not None), key=now.since)
+        moments: list[Moment] | None = self._index.get("moments")
+        if moments is None:
+            known = [self.run.created, self.run.admitted, self.run.started]
+            for task in self.tasks.values():
+                known += [task.dispatched, task.delivered, task.finished]
+            moments = self._index["moments"] = [moment for moment in known if moment is not None]
+            if {moment.boot for moment in moments} == {now.boot}:
+                # Of one boot, the latest stays the latest whenever it is asked for.
+                self._index["latest"] = max(moments, key=lambda moment: moment.mono)
+        latest: Moment | None = self._index.get("latest")
+        return latest if latest is not None and latest.boot == now.boot else min(moments, key=now.since)
 
     def phase_tasks(self) -> tuple[TaskRecord, ...]:
         """The tasks of the phase under way."""
@@ -102,9 +109,10 @@ class RunView:
         if sorted_out is None:
             sorted_out = self._index["messages"] = {}
             for message in sorted(self.messages.values(), key=lambda m: (m.queued.wall, m.id)):
-                sorted_out.setdefault(message.to, []).append(message)
-        incarnation = self.agents[agent].incarnation
-        return [message for message in sorted_out.get(agent, ()) if message.incarnation == incarnation]
+                receiver = self.agents.get(message.to)
+                if receiver is not None and receiver.incarnation == message.incarnation:
+                    sorted_out.setdefault(message.to, []).append(message)
+        return sorted_out.get(agent, ())
 
     def role_of(self, agent: str) -> Role | None:
         """The role that `agent` holds, or None where there is no such agent."""
@@ -152,6 +160,12 @@ class RunView:
 
     def duty_of(self, agent: str) -> Duty | None:
         """What `agent` owes now, or None where it may be idle for ever."""
+        duties: dict[str, Duty | None] = self._index.setdefault("duties", {})
+        if agent not in duties:
+            duties[agent] = self._duty_of(agent)
+        return duties[agent]
+
+    def _duty_of(self, agent: str) -> Duty | None:
         task = self.task_of(agent)
         if task is not None:
             approval = self._approval_before(task)
@@ -179,5 +193,8 @@ class RunView:
     def waiting_messages(self, agent: str) -> tuple[MessageRecord, ...]:
         """What is queued for the current incarnation of `agent`, oldest first; before it, what is being typed: that
         must be brought to its end, also where the agent has read it in the meantime."""
-        waiting = [message for message in self.messages_to(agent) if message.step or message.state == "queued"]
-        return tuple(sorted(waiting, key=lambda message: not message.step))
+        queues: dict[str, tuple[MessageRecord, ...]] = self._index.setdefault("waiting", {})
+        if agent not in queues:
+            waiting = [message for message in self.messages_to(agent) if message.step or message.state == "queued"]
+            queues[agent] = tuple(sorted(waiting, key=lambda message: not message.step))
+        return queues[agent]

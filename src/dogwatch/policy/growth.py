@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from dogwatch.model.memory import GB, Readings
@@ -20,16 +20,24 @@ GROWTH_MIN_BYTES = 10 * MB
 """Who grows by less in a minute is not called a leaker."""
 
 
+@dataclass(slots=True)
+class _Seen:
+    """The latest looks at one agent's processes, below this root, and since when their size is the same."""
+
+    root: ProcessId | None
+    still_since: float
+    looks: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=LOOKS_MAX))
+
+
 class Growth:
     """The latest looks at each agent's processes."""
 
     def __init__(self) -> None:
-        self._looks: dict[str, deque[tuple[float, int]]] = {}
-        self._roots: dict[str, ProcessId | None] = {}
+        self._seen: dict[str, _Seen] = {}
 
     def note_all(self, readings: Readings, mono: float, roots: Mapping[str, ProcessId]) -> None:
         """One more look at everybody. Agents that are not in the readings are forgotten."""
-        for gone in self._looks.keys() - readings.agents.keys():
+        for gone in self._seen.keys() - readings.agents.keys():
             self.forget(gone)
         for agent, memory in readings.agents.items():
             self.note(agent, mono, memory.rss_bytes, roots.get(agent))
@@ -41,12 +49,14 @@ class Growth:
 
     def note(self, agent: str, mono: float, rss_bytes: int, root: ProcessId | None = None) -> None:
         """One more look. An agent whose `root` is another process than before begins anew."""
-        if agent not in self._looks or self._roots[agent] != root:
-            self._looks[agent] = deque(maxlen=LOOKS_MAX)
-            self._roots[agent] = root
-        looks = self._looks[agent]
+        seen = self._seen.get(agent)
+        if seen is None or seen.root != root:
+            seen = self._seen[agent] = _Seen(root, mono)
+        looks = seen.looks
         if looks and mono <= looks[-1][0]:
             return
+        if looks and rss_bytes != looks[-1][1]:
+            seen.still_since = mono
         looks.append((mono, rss_bytes))
         while looks[0][0] < mono - WINDOW_S:
             looks.popleft()
@@ -57,17 +67,19 @@ class Growth:
         The median of the slopes between each look of the older half and its partner in the younger half (Theil's
         incomplete method): what a tool takes for a moment does not count, and it costs one sort of half the looks.
         """
-        looks = list(self._looks.get(agent, ()))
-        if len(looks) < LOOKS_MIN or looks[-1][0] - looks[0][0] < SPAN_MIN_S:
+        seen = self._seen.get(agent)
+        if seen is None or len(seen.looks) < LOOKS_MIN or seen.looks[-1][0] - seen.looks[0][0] < SPAN_MIN_S:
             return None
+        if seen.still_since <= seen.looks[0][0]:
+            return 0.0
+        looks = list(seen.looks)
         half = len(looks) // 2
         pairs = zip(looks[:half], looks[len(looks) - half :], strict=True)
         return 60 * median([(size - before) / (mono - earlier) for (earlier, before), (mono, size) in pairs])
 
     def forget(self, agent: str) -> None:
         """The agent is gone."""
-        self._looks.pop(agent, None)
-        self._roots.pop(agent, None)
+        self._seen.pop(agent, None)
 
 
 def leaker(readings: Readings) -> str:

@@ -10,7 +10,7 @@ from dogwatch.crew.tallies import AgentTally, SubagentTold
 from dogwatch.model.brief import Header, headers, refreshed_file, written_files
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
-from dogwatch.model.sight import Subagent, Turn
+from dogwatch.model.sight import Sight, Subagent, Turn
 from dogwatch.sim.door import AGAIN_S, Call
 from dogwatch.sim.memory import Body
 
@@ -42,9 +42,12 @@ class VirtualAgent:
         self.machine = machine
         self.run = run
         self.name = record.agent
+        self.key = f"{run.run}/{record.agent}"
         self.role = record.role
         self.incarnation = record.incarnation
         self.process = process
+        self.lives = True
+        """The machine says when it does no more."""
         self.composer = ""
         self.turn = Turn("idle", machine.now.mono, machine.now.mono, process.pid)
         self.prompts: list[str] = []
@@ -64,25 +67,20 @@ class VirtualAgent:
         self.due: list[object] = []
         self.body = Body(machine.shape(self))
         self.running: dict[str, SubagentTold] = {}
-
-    @property
-    def key(self) -> str:
-        return f"{self.run.run}/{self.name}"
-
-    @property
-    def lives(self) -> bool:
-        return self.process in self.machine.alive
+        self.seen: tuple[tuple[object, ...], Sight] | None = None
+        """What was seen of it last, and what that was made of."""
 
     def rss_bytes(self) -> int:
         """How much memory its processes take now."""
-        return self.body.rss_bytes(self.machine.now.mono, self._working_since(), len(self.running))
+        return self.body.rss_bytes(self.machine.clock.now().mono, self._working_since(), len(self.running))
 
     def largest_bytes(self) -> int:
-        """How much the largest of its processes takes now."""
-        return self.body.largest_bytes(self.machine.now.mono, self._working_since(), len(self.running))
+        """How much the largest of its processes takes now: never more than all of them."""
+        return self.body.largest_bytes(self.machine.clock.now().mono, self._working_since(), len(self.running))
 
     def _working_since(self) -> float | None:
-        return self.turn.since if self.turn.state == "working" and not self.hung else None
+        turn = self.turn
+        return turn.since if turn.state == "working" and not self.hung else None
 
     def after(self, seconds: float, deed: Callable[[], None]) -> None:
         """Does it later, unless it has died by then."""

@@ -37,23 +37,32 @@ class VirtualEyes:
             is_mine = record.process is None or record.process.boot == machine.now.boot
             return Sight(process="dead" if record.process else "unknown", session="gone", own_fault=is_mine)
         turn, living = agent.turn, agent.lives
-        working = turn.state == "working"
-        fresh = False
-        if task is not None and task.outputs:
-            fresh = not self.unwritten(view.run.output, task.outputs, task.marker)
-        return Sight(
-            process="alive" if living else "dead",
-            session=("alive" if living else "dead") if agent.has_session else "gone",
-            turn=turn,
-            tree=Tree(rss_bytes=agent.rss_bytes() if living else 0),
-            screen=agent.screen or ("busy" if working else "idle"),
-            screen_since=max(turn.since, agent.screen_since),
-            watched_since=agent.began,
-            life=machine.now.mono if working and not agent.hung else 0.0,
-            composer=agent.composer,
-            outputs_fresh=fresh,
-            attached=agent.attached,
+        is_working = turn.state == "working"
+        outputs = task.outputs if task is not None else ()
+        is_fresh = bool(task and outputs and not self.unwritten(view.run.output, outputs, task.marker))
+        rss_bytes = agent.rss_bytes() if living else 0
+        life = machine.clock.now().mono if is_working and not agent.hung else 0.0
+        screen, since = agent.screen or ("busy" if is_working else "idle"), max(turn.since, agent.screen_since)
+        made_of = (
+            *(rss_bytes, life, turn, living, screen, since),
+            *(agent.has_session, agent.composer, is_fresh, agent.attached),
         )
+        if agent.seen is None or agent.seen[0] != made_of:
+            sight = Sight(
+                process="alive" if living else "dead",
+                session=("alive" if living else "dead") if agent.has_session else "gone",
+                turn=turn,
+                tree=Tree(rss_bytes=rss_bytes),
+                screen=screen,
+                screen_since=since,
+                watched_since=agent.began,
+                life=life,
+                composer=agent.composer,
+                outputs_fresh=is_fresh,
+                attached=agent.attached,
+            )
+            agent.seen = (made_of, sight)
+        return agent.seen[1]
 
     def life(self, process: ProcessId) -> str:
         return "alive" if process in self._machine.alive else "dead"
@@ -73,13 +82,12 @@ class VirtualEyes:
         found, largest = {}, None
         for key, process in agents.items():
             one = self._machine.clients.get(key)
-            if one is None or one.process != process or not one.lives:
+            if one is None or not one.lives or one.process != process:
                 continue
             rss = one.rss_bytes()
             found[key] = AgentMemory(rss_bytes=rss)
-            alone = one.largest_bytes()
-            if largest is None or alone > largest.rss_bytes:
-                largest = Largest(rss_bytes=alone, pid=process.pid, name="agent", agent=key)
+            if largest is None or (rss > largest.rss_bytes and one.largest_bytes() > largest.rss_bytes):
+                largest = Largest(rss_bytes=one.largest_bytes(), pid=process.pid, name="agent", agent=key)
         left = max(0, host.left_bytes(used))
         if ceiling_bytes:
             left = min(left, max(0, ceiling_bytes - sum(one.rss_bytes for one in found.values())))
@@ -103,9 +111,10 @@ class VirtualEyes:
         return {o.path: str(self._machine.files.get(f"{folder}/{o.path}", ("", b""))[0]) for o in outputs}
 
     def unwritten(self, folder: str, outputs: Sequence[Output], before: Mapping[str, str]) -> str:
-        for path, version in self.marker(folder, outputs).items():
-            if not version or version == before.get(path, ""):
-                return f"{path} is not written"
+        for output in outputs:
+            found = self._machine.files.get(f"{folder}/{output.path}")
+            if found is None or str(found[0]) == before.get(output.path, ""):
+                return f"{output.path} is not written"
         return ""
 
     def failed_check(self, folder: str, check: ByteCheck) -> tuple[str, str]:

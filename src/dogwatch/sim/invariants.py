@@ -204,29 +204,28 @@ class Invariants(Witness):
     def _look(self, reader: Reader, berth: Berth) -> None:
         """Looks at what the step may have changed."""
         if berth.run:
-            tasks = {document.key for document in reader.scan(f"task/{berth.run}/")}
+            tasks = set(reader.keys(f"task/{berth.run}/"))
             lost = self.tasks.get(berth.run, set()) - tasks
             if lost:
                 self.broken("no_task_is_lost", f"{', '.join(sorted(lost))} is not on the ledger any more")
             self.tasks[berth.run] = tasks
-        permits = [one for one in load_all(reader, PermitRecord, "permit/agent:") if self._is_used(reader, one)]
+        living = {key: agent for key, agent in self._machine.clients.items() if agent.lives}
+        permitted = [f"{one.launch.run}/{one.launch.agent}" for one in load_all(reader, PermitRecord, "permit/agent:")]
+        # The permit of a dead one is given to somebody else.
+        holders = [key for key in permitted if key in living or self._is_starting(reader, key)]
         cap = self.settings.agents
-        if cap and len(permits) > cap:
-            self.broken("caps_hold", f"{len(permits)} permits for agents, {cap} may be given")
-        holders = [f"{one.launch.run}/{one.launch.agent}" for one in permits]
+        if cap and len(holders) > cap:
+            self.broken("caps_hold", f"{len(holders)} permits for agents, {cap} may be given")
         known = set(holders)
         if len(known) < len(holders):
             self.broken("permits_are_for_one", f"one of {', '.join(holders)} has two permits")
-        missing = [one.key for one in self._machine.clients.values() if one.lives and one.key not in known]
+        missing = [key for key in living if key not in known]
         if missing:
             self.broken("permits_are_for_one", f"{missing[0]} lives and has no permit")
 
-    def _is_used(self, reader: Reader, permit: PermitRecord) -> bool:
-        """Whether its holder lives or is being started: that of a dead one is given to somebody else."""
-        key = f"{permit.launch.run}/{permit.launch.agent}"
-        agent, record = self._machine.clients.get(key), load(reader, AgentRecord, f"agent/{key}")
-        is_starting = record is not None and record.process is None and record.intended is not None
-        return (agent is not None and agent.lives) or (is_starting and record is not None and record.state != "ERROR")
+    def _is_starting(self, reader: Reader, key: str) -> bool:
+        record = load(reader, AgentRecord, f"agent/{key}")
+        return record is not None and record.process is None and record.intended is not None and record.state != "ERROR"
 
     def failed(self, line: str) -> None:
         told = json.loads(line)

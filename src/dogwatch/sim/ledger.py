@@ -4,8 +4,8 @@ It means the same as the SQLite ledger, by the same contract, and is the same to
 comes from the clock that it is given, and ids are counted instead of drawn. Nothing is kept when the process ends.
 
 A document's body is read once, when it is first asked for, and every reader gets that very object, as it does the
-record that was made of it. Nobody may change one: `integrity` tells where somebody did. Events and items are read anew
-each time.
+record that was saved or made of it. Nobody may change one: `integrity` tells where somebody did, and where a record is
+not what would be read again. Events and items are read anew each time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dataclasses
 import os
 import select
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
@@ -39,9 +39,14 @@ class _Table(Generic[V]):
     def __init__(self, values: Mapping[str, V] | None = None) -> None:
         self.values = dict(values or {})
         self._keys = sorted(self.values)
+        self._folders: dict[str, list[V]] = {}
+        """What was found below a prefix that ends with a slash, for as long as nothing changes there."""
 
     def set(self, key: str, value: V | None) -> None:
         """Writes a value; None removes it."""
+        end = 0
+        while end := key.find("/", end) + 1:
+            self._folders.pop(key[:end], None)
         if value is not None:
             if key not in self.values:
                 insort(self._keys, key)
@@ -50,9 +55,14 @@ class _Table(Generic[V]):
             del self._keys[bisect_left(self._keys, key)]
 
     def begins(self, prefix: str) -> list[V]:
-        """The values whose keys begin with `prefix`, ordered by key."""
-        values = self.values
-        return [values[key] for key in self.keys(prefix)]
+        """The values whose keys begin with `prefix`, ordered by key; nobody may change this list."""
+        found = self._folders.get(prefix)
+        if found is None:
+            values = self.values
+            found = [values[key] for key in self.keys(prefix)]
+            if prefix.endswith("/"):
+                self._folders[prefix] = found
+        return found
 
     def keys(self, prefix: str) -> list[str]:
         """The keys that begin with `prefix`, in order."""
@@ -61,21 +71,38 @@ class _Table(Generic[V]):
 
 
 class _Kept:
-    """A document: the text of its body, and what was read from that once somebody has asked for it."""
+    """A document: the text of its body, and what was read from that and made of it once somebody has asked for it."""
 
-    __slots__ = ("_document", "key", "revision", "text")
+    __slots__ = ("_document", "key", "kind", "record", "revision", "text")
 
     def __init__(self, key: str, revision: int, text: str) -> None:
         self.key = key
         self.revision = revision
         self.text = text
         self._document: Document | None = None
+        self.kind: type | None = None
+        self.record: Any = None
 
     @property
     def document(self) -> Document:
         if self._document is None:
             self._document = Document(self.key, load(self.text), self.revision)
         return self._document
+
+    def decoded(self, kind: type[T]) -> T:
+        """The record of `kind` in it, made once."""
+        if self.kind is not kind:
+            self.record, self.kind = decode(kind, self.document.body), kind
+        made: T = self.record
+        return made
+
+    def is_changed(self, body: Json) -> bool:
+        """Whether somebody has changed what was read; `body` is what is read now."""
+        return self._document is not None and self._document.body != body
+
+    def forget(self) -> None:
+        """Lets go of the record."""
+        self.record = self.kind = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +240,17 @@ class SimReader:
         """The keys of these documents."""
         return self._state.documents.keys(prefix)
 
-    def decoded(self, kind: type[T], documents: Iterable[Document]) -> list[T]:
-        """The records of `kind` in the documents, each made once for as long as its document does not change."""
-        known, found = self._ledger.records, []
-        for document in documents:
-            made = known.get(document.key)
-            # The very same object: a revision may come twice, with another body, where a transaction was undone.
-            if made is None or made[0] is not document or made[1] is not kind:
-                made = known[document.key] = (document, kind, decode(kind, document.body))
-            found.append(made[2])
-        return found
+    def record(self, kind: type[T], key: str) -> T | None:
+        """The record of `kind` under `key`, made once for as long as its document does not change."""
+        kept = self._state.documents.values.get(key)
+        return kept.decoded(kind) if kept else None
+
+    def records(self, kind: type[T], prefix: str) -> list[T]:
+        """The same for all documents whose key begins with `prefix`, ordered by key."""
+        found, known = self._state.documents.begins(prefix), self._ledger.lists.get(prefix)
+        if known is None or known[0] is not found or known[1] is not kind:
+            known = self._ledger.lists[prefix] = (found, kind, [kept.decoded(kind) for kept in found])
+        return list(known[2])
 
     def view(self, run: str, make: Callable[[], RunView]) -> RunView:
         """The view of a run, made once for as long as nothing of it changes."""
@@ -296,6 +324,8 @@ class SimTx(SimReader):
         super().__init__(ledger, ledger.state, now)
         self.news = False
         self._redactor = redactor
+        self._put: _Kept | None = None
+        """What was put last, where that was not changed on the way and was there before."""
         self._undo: list[Undo] = []
 
     def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
@@ -314,13 +344,24 @@ class SimTx(SimReader):
 
     def put(self, key: str, body: Json, revision: int | None = None) -> int:
         """Writes a document and returns its new revision."""
-        text = dump(body) if key.startswith(AS_THEY_ARE) else dump_told(body, self._redactor)
+        text = dump(body)
+        is_changed = not key.startswith(AS_THEY_ARE) and self._redactor.suspects(text)
+        if is_changed:
+            text = dump(self._redactor.value(body))
         kept = self._state.documents.values.get(required(key, "a document's key"))
         found = kept.revision if kept else 0
         if revision is not None and revision != found:
             raise _conflict(key, found, revision)
-        self._set(_State.set_document, key, _Kept(key, found + 1, text), kept)
+        put = _Kept(key, found + 1, text)
+        self._set(_State.set_document, key, put, kept)
+        self._put = put if kept and not is_changed else None
         return found + 1
+
+    def remember(self, record: Any) -> None:
+        """What was just put was this record: unless a token was taken out of it, nobody need make it again. What is new
+        is all the same read as any other ledger would read it."""
+        if self._put is not None:
+            self._put.kind, self._put.record = type(record), record
 
     def delete(self, key: str, revision: int | None = None) -> None:
         """Removes a document."""
@@ -330,7 +371,6 @@ class SimTx(SimReader):
             raise _conflict(key, found, revision)
         if kept:
             self._set(_State.set_document, key, None, kept)
-            self._ledger.records.pop(key, None)
 
     def acquire(self, name: str, holder: str, ttl_s: float, slots: int = 1) -> Lease | None:
         """A free slot of `name`, or None."""
@@ -475,8 +515,8 @@ class SimLedger:
 
     def __init__(self) -> None:
         self.state = _State()
-        self.records: dict[str, tuple[Document, type, Any]] = {}
-        """What was made of the documents, by key."""
+        self.lists: dict[str, tuple[object, type, list[Any]]] = {}
+        """The records below each prefix as they were last asked for, with the list of documents that they are of."""
         self.views: dict[str, tuple[object, RunView]] = {}
         """The views of runs that were made last."""
         self.writer: SimTx | None = None
@@ -559,10 +599,16 @@ class SimStore:
         return bells[self]
 
     def integrity(self) -> Sequence[str]:
-        """Documents whose bodies somebody has changed after they were written."""
-        documents = self._ledger.state.documents.values.values()
-        changed = [kept.key for kept in documents if load(kept.text) != kept.document.body]
-        return [f"the body of the document {key} was changed by somebody who has read it" for key in sorted(changed)]
+        """Documents whose bodies or records somebody has changed after they were written, or that would be read as
+        something else than was saved."""
+        found = []
+        for key, kept in sorted(self._ledger.state.documents.values.items()):
+            body = load(kept.text)
+            if kept.is_changed(body):
+                found.append(f"the body of the document {key} was changed by somebody who has read it")
+            if kept.kind is not None and decode(kept.kind, body) != kept.record:
+                found.append(f"the record of the document {key} was changed, or is not what would be read")
+        return found
 
     def measures(self) -> Mapping[str, str | int]:
         """What the engine says of itself: the bytes are those of all bodies."""
@@ -573,7 +619,9 @@ class SimStore:
 
     def shrink(self) -> None:
         """Lets go of all records that were made of documents; they are made again when they are asked for."""
-        self._ledger.records.clear()
+        for kept in self._ledger.state.documents.values.values():
+            kept.forget()
+        self._ledger.lists.clear()
         self._ledger.views.clear()
 
     def close(self) -> None:
@@ -584,7 +632,8 @@ class SimStore:
             os.close(bell)
 
     def _read(self, fn: Callable[[SimReader], T]) -> T:
-        self._refuse()
+        if self._is_busy or self._is_closed:
+            self._refuse()
         ledger = self._ledger
         reader = SimReader(ledger, ledger.committed(), self._clock.now())
         self._is_busy = True

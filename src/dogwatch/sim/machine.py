@@ -171,6 +171,9 @@ class Machine:
     def kill(self, process: ProcessId) -> None:
         """The process is gone; whoever watches it is woken."""
         self.alive.discard(process)
+        for agent in (*self.clients.values(), *self.past):
+            if agent.process == process:
+                agent.lives = False
         mono, left = self.now.mono, []
         for berth in self.crew:
             if process in berth.watched:
@@ -238,7 +241,7 @@ class Machine:
         """How much memory all agents take."""
         mono, alive = self.now.mono, len(self.alive)
         if self._used[:2] != (mono, alive):
-            self._used = mono, alive, sum(one.rss_bytes() for one in self.clients.values() if one.process in self.alive)
+            self._used = mono, alive, sum([one.rss_bytes() for one in self.clients.values() if one.lives])
         return self._used[2]
 
     def reboot(self) -> None:
@@ -248,6 +251,8 @@ class Machine:
         self.crew, self.calls = [], []
         self.past += self.clients.values()
         self.clients.clear()
+        for agent in self.past:
+            agent.lives = False
         self.pulses.clear()
         self._timers.clear()
         self.clock.reboot()
@@ -347,7 +352,7 @@ class Machine:
             if timer not in owner.due:
                 return
             owner.due.remove(timer)
-            if owner.process not in self.alive:
+            if not owner.lives:
                 return
         timer.deed()
 

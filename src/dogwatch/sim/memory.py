@@ -60,7 +60,9 @@ class Body:
 
     def rss_bytes(self, mono: float, working_since: float | None, subagents: int) -> int:
         """How much it takes at that time."""
-        total = self._own_bytes(mono, working_since) + subagents * self.shape.subagent_bytes
+        total = self._own_bytes(mono, working_since)
+        if subagents:
+            total += subagents * self.shape.subagent_bytes
         if self.spikes:
             total += sum(size for since, until, size in self.spikes if since <= mono < until)
         return int(total)
@@ -73,7 +75,8 @@ class Body:
 
     def _own_bytes(self, mono: float, working_since: float | None) -> float:
         shape = self.shape
-        worked_s = self.worked_s + (mono - working_since if working_since is not None else 0.0)
-        grown = (shape.full_bytes - shape.start_bytes) * min(1.0, worked_s / shape.grow_s)
+        worked_s = self.worked_s if working_since is None else self.worked_s + (mono - working_since)
+        share = worked_s / shape.grow_s
+        grown = (shape.full_bytes - shape.start_bytes) * (share if share < 1.0 else 1.0)
         leaked = self.leak_bytes_s * max(0.0, mono - self.leaks_since) if self.leak_bytes_s else 0.0
         return shape.start_bytes + grown + leaked

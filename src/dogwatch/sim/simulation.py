@@ -36,6 +36,7 @@ UNIT_S = 60.0
 LEAVE_S = 400.0
 """How long it may take after the last run until the whole crew has left."""
 VIOLATIONS_MAX = 20
+_line = json.JSONEncoder(sort_keys=True).encode
 
 
 class Telling(Redactor):
@@ -224,7 +225,7 @@ class Simulation(Machine):
         self.events_seen += 1
         at = event.at
         told = [event.kind, event.body, at.boot, at.mono, at.wall, event.run, event.agent, event.op_id]
-        line = json.dumps(told, sort_keys=True)
+        line = _line(told)
         self._digest.update(line.encode())
         if self._trace is not None:
             self._trace.write(f"{line}\n")

@@ -17,10 +17,10 @@ from dogwatch.ledger.api import Event, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all, save
 from dogwatch.model.admission import MemoryProfile, PermitRecord, WaitRecord
 from dogwatch.model.brief import Header
-from dogwatch.model.memory import GB, HostRecord, HostSettings
+from dogwatch.model.memory import CYCLE_S, GB, IDLE_S, HostRecord, HostSettings
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Notify, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.policy.reclaim import CYCLE_S, DONE_S, IDLE_S
+from dogwatch.policy.reclaim import DONE_S
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.berths import Berth, KilledInStepError
 from dogwatch.sim.ledger import SimLedger, SimStore

@@ -37,6 +37,9 @@ roles: {writer: 3, judge: 0}
 harnesses: {claude: 20}
 credentials: {work: 5}
 confidence: 0.9
+calm_s: 30
+idle_s: 900
+cycle_s: 60.5
 """
 
 
@@ -62,6 +65,9 @@ def test_all_settings_are_read() -> None:
         harnesses={"claude": 20},
         credentials={"work": 5},
         confidence=0.9,
+        calm_s=30.0,
+        idle_s=900.0,
+        cycle_s=60.5,
     )
 
 
@@ -116,6 +122,10 @@ def test_the_limit_of_agents_can_be_switched_off(text: str) -> None:
         ("confidence: 0.2", "no probability"),
         ("confidence: yes", "no probability"),
         ("confidence: '0.9'", "no probability"),
+        ("calm_s: 0", "no number of seconds"),
+        ("idle_s: .nan", "no number of seconds"),
+        ("idle_s: 10 min", "no number of seconds"),
+        ("cycle_s: true", "no number of seconds"),
         ("memry: 1 GB", "there is no setting 'memry'"),
         ("? [a]\n: 1", "not YAML"),
         ("1: 1", "there is no setting '1'"),
@@ -155,7 +165,19 @@ def test_aliases_that_would_fill_the_memory_are_refused_at_once() -> None:
 
 
 NAMES = st.sampled_from(
-    ["memory", "agent_memory", "agents", "parallel", "wave", "roles", "harnesses", "credentials", "confidence", "x"]
+    [
+        "memory",
+        "agent_memory",
+        "agents",
+        "parallel",
+        "wave",
+        "roles",
+        "harnesses",
+        "credentials",
+        "confidence",
+        "idle_s",
+        "x",
+    ]
 )
 VALUES = st.recursive(
     st.none()
@@ -210,6 +232,7 @@ def check(data: bytes) -> None:
     assert 1 <= found.parallel <= 100_000
     assert 1 <= found.wave <= 100_000
     assert 0.5 <= found.confidence < 1
+    assert 1 <= found.idle_s <= 86_400
     for caps in (found.roles, found.harnesses, found.credentials):
         assert all(isinstance(name, str) and 0 <= cap <= 100_000 for name, cap in caps.items())
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dogwatch.model.memory import GB, ZONES, HostRecord, Largest, Readings, Zone
+from dogwatch.model.memory import CALM_S, GB, ZONES, HostRecord, Largest, Readings, Zone
 from dogwatch.model.moment import Moment
-from dogwatch.policy.zones import CALM_S, TABLE, Sensor, ZoneState, judge, next_state, processes_max, room_bytes, worst
+from dogwatch.policy.zones import TABLE, Sensor, ZoneState, judge, next_state, processes_max, room_bytes, worst
 
 SIZE = 223 * GB
 LOOK_S = 5.0

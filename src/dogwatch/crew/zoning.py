@@ -64,7 +64,7 @@ class MemoryWatch:
         state = ZoneState(calm_since=self._calm_since)
         if before is not None:
             state = ZoneState(zone=before.zone, sensor=before.sensor, why=before.why, calm_since=self._calm_since)
-        after = next_state(state, readings, size, now)
+        after = next_state(state, readings, size, now, settings.calm_s)
         self._calm_since = after.calm_since
         has_changed = before is None or before.zone != after.zone
         host = HostRecord(

@@ -12,6 +12,7 @@ Zone = Literal["GREEN", "YELLOW", "RED"]
 ZONES: tuple[Zone, ...] = ("GREEN", "YELLOW", "RED")
 
 GB = 1024**3
+CALM_S, IDLE_S, CYCLE_S = 60.0, 600.0, 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,12 @@ class HostSettings:
     credentials: Mapping[str, int] = field(default_factory=dict)
     confidence: float = 0.95
     """How probable it must be that everything admitted stays under the YELLOW line."""
+    calm_s: float = CALM_S
+    """So long a better reading must last before the zone gets better."""
+    idle_s: float = IDLE_S
+    """So long a worker that may be needed again must have been idle before it is sent to rest."""
+    cycle_s: float = CYCLE_S
+    """One reclaim for shortage in so much time: the next look must see what the last one has brought."""
 
     @property
     def caps(self) -> dict[str, int]:

@@ -16,9 +16,6 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.needs import has_work, is_done
 
-CYCLE_S = 120.0
-"""One reclaim for shortage in so much time: the next look must see what the last one has brought."""
-IDLE_S = 600.0
 DONE_S = 60.0
 """So long a worker that no phase needs any more must have been idle before it makes room for who waits."""
 STARVED_S = 120.0
@@ -47,7 +44,7 @@ def choose(
     short = host.zone == "RED" or (waiting_s is not None and waiting_s >= STARVED_S)
     if not short and waiting_s is None:
         return None
-    cycle = host.reclaimed is None or now.since(host.reclaimed) >= CYCLE_S
+    cycle = host.reclaimed is None or now.since(host.reclaimed) >= host.settings.cycle_s
     found: list[tuple[bool, int, Reclaim]] = []
     for view in views:
         for name, agent in view.agents.items():
@@ -57,7 +54,7 @@ def choose(
             idle_s = now.since(seen.since)
             done = is_done(view, name)
             makes_room = done and waiting_s is not None and host.zone != "RED" and idle_s >= DONE_S
-            if not makes_room and not (short and cycle and idle_s >= IDLE_S):
+            if not makes_room and not (short and cycle and idle_s >= host.settings.idle_s):
                 continue
             why = f"memory is {host.zone}: {host.why}" if host.zone == "RED" else "somebody with work waits for memory"
             memory = host.readings.agents.get(f"{view.run.run}/{name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dogwatch.model.memory import GB, ZONES, HostRecord, Readings, Zone
+from dogwatch.model.memory import CALM_S, GB, ZONES, HostRecord, Readings, Zone
 from dogwatch.model.moment import Moment
 
 REFERENCE_BYTES = 223 * GB
@@ -17,8 +17,6 @@ REFERENCE_AGENT_BYTES = 2.1 * GB
 """The machine and the size of an agent that the table's processes are for."""
 SMALLEST_SCALE = 0.1
 """No machine is so small that three agents are too many by their number alone."""
-CALM_S = 60.0
-"""So long a better reading must last before the zone gets better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,9 @@ class ZoneState:
     calm_since: Moment | None = None
 
 
-def next_state(before: ZoneState, readings: Readings, agent_bytes: int, now: Moment) -> ZoneState:
+def next_state(
+    before: ZoneState, readings: Readings, agent_bytes: int, now: Moment, calm_s: float = CALM_S
+) -> ZoneState:
     """The zone after a look. Worse at once; better when all sensors have been beyond their margins for a while. A look
     that does not tell how much memory is left makes no shortage of it better."""
     found = judge(readings, agent_bytes)
@@ -203,7 +203,7 @@ def next_state(before: ZoneState, readings: Readings, agent_bytes: int, now: Mom
     if is_blind or ZONES.index(calm) >= ZONES.index(before.zone):
         return ZoneState(zone=before.zone, sensor=before.sensor, why=before.why)
     since = before.calm_since or now
-    if now.since(since) < CALM_S:
+    if now.since(since) < calm_s:
         return ZoneState(zone=before.zone, sensor=before.sensor, why=before.why, calm_since=since)
     if calm == "GREEN":
         return ZoneState()

@@ -23,7 +23,6 @@ from dogwatch.model.memory import HostRecord, HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import RunRecord
 from dogwatch.policy.admission import first
-from dogwatch.policy.reclaim import CYCLE_S
 from dogwatch.policy.zones import ZoneState, next_state
 
 OPEN = HostSettings(parallel=0, wave=0)
@@ -98,7 +97,7 @@ class FormerDispatcher(Dispatcher):
                 break
             self._let_in(world, ledger, head)
             queue.remove(head)
-        is_due = host.reclaimed is None or now.since(host.reclaimed) >= CYCLE_S
+        is_due = host.reclaimed is None or now.since(host.reclaimed) >= host.settings.cycle_s
         if host.zone == "RED" and is_due:
             order_reclaim(ledger, self.lease, self._former, host, runs, now)
         return bool(queue)

@@ -106,6 +106,12 @@ def _confidence(value: Any) -> float:
     return float(value)
 
 
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 86_400:
+        raise ValueError(f"{shortened(kind_of(value))} is no number of seconds from 1 to 86400")
+    return float(value)
+
+
 _KNOWN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "memory": ("memory_bytes", _size),
     "agent_memory": ("agent_memory_bytes", _size_or_off),
@@ -116,4 +122,7 @@ _KNOWN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "harnesses": ("harnesses", _caps),
     "credentials": ("credentials", _caps),
     "confidence": ("confidence", _confidence),
+    "calm_s": ("calm_s", _seconds),
+    "idle_s": ("idle_s", _seconds),
+    "cycle_s": ("cycle_s", _seconds),
 }

@@ -97,8 +97,13 @@ def _silent(program: Program, step: Step, message: Message) -> Steps[None]:
 
 
 def _subagent(program: Program, step: Step, message: Message) -> Steps[None]:
+    kind = step["type"]
+    program.body.say(f"Agent({kind})")
+    yield from program.body.tool("Agent", {"subagent_type": kind}, _start_subagent(program, step), "started")
+
+
+def _start_subagent(program: Program, step: Step) -> Steps[None]:
     seconds = SUBAGENT_NEVER_S if step["never"] else step["seconds"]
-    program.body.say(f"Agent({step['type']})")
     started = Answer()
     sub_agent = program.body.subagent(step["type"], seconds, step["output"], step["says"], started)
     program.body.loop.start(sub_agent, lambda: program.notify(step["type"]))

@@ -1,0 +1,43 @@
+"""A small machine for fault tests: as large as the operator says, agents of a learnt size, zones that pass quickly."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from dogwatch.coordination.ledgers import open_home_ledger
+from dogwatch.ledger.records import load, save
+from dogwatch.model.admission import MemoryProfile
+from dogwatch.model.memory import HostRecord
+from dogwatch.world.clock import SystemClock
+from fleet import Fleet
+from helpers import wait_for
+
+MB = 1024**2
+QUICK = {"calm_s": 2, "idle_s": 2, "cycle_s": 4}
+
+
+def until(name: str) -> dict[str, Any]:
+    """A step: a tool that runs until the project has a file of this name."""
+    return {"tool": {"command": ["sh", "-c", f'until test -e "$DOGWATCH_PROJECT/{name}"; do sleep 0.1; done']}}
+
+
+def set_up(fleet: Fleet, memory_mb: int, agent_mb: int = 60, **settings: object) -> None:
+    """Before anything is started."""
+    Path(fleet.home.path).mkdir(mode=0o700)
+    lines = {"memory": f"{memory_mb} MB", "agent_memory": "off", **QUICK, **settings}
+    Path(fleet.home.host).write_text("".join(f"{name}: {value}\n" for name, value in lines.items()))
+    profile = MemoryProfile(harness="scripted", pipeline="", role="", peaks={"all": (agent_mb * MB,) * 6})
+    with closing(open_home_ledger(fleet.home, SystemClock())) as ledger:
+        ledger.run(lambda tx: save(tx, profile))
+
+
+def host(fleet: Fleet) -> HostRecord:
+    """What the dispatcher has seen last."""
+    return wait_for(lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, "host")), 60, fleet.tail)
+
+
+def wait_zone(fleet: Fleet, zone: str) -> HostRecord:
+    """The host once its memory is in that zone."""
+    return wait_for(lambda: found if (found := host(fleet)).zone == zone else None, 150, fleet.tail)

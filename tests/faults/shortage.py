@@ -35,9 +35,12 @@ def set_up(fleet: Fleet, memory_mb: int, agent_mb: int = 60, **settings: object)
 
 def host(fleet: Fleet) -> HostRecord:
     """What the dispatcher has seen last."""
-    return wait_for(lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, "host")), 60, fleet.tail)
+    found = wait_for(lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, "host")), 60, fleet.tail)
+    assert found is not None
+    return found
 
 
 def wait_zone(fleet: Fleet, zone: str) -> HostRecord:
     """The host once its memory is in that zone."""
-    return wait_for(lambda: found if (found := host(fleet)).zone == zone else None, 150, fleet.tail)
+    wait_for(lambda: host(fleet).zone == zone, 150, fleet.tail)
+    return host(fleet)

@@ -257,8 +257,8 @@ _SIGNS = ("_", "-", "")
 _TRACES = tuple(
     (sign, tuple(one for one in _SHORTEST if next(s for s in _SIGNS if s in one) == sign)) for sign in _SIGNS
 )
-"""What is there wherever any shape is, in text that is all lower case, below a sign that all of them have and most texts
-have not. Plain loops, because whatever is kept is looked at: a search for each is faster than one pattern."""
+"""What is there wherever any shape is, in text that is all lower case, below a sign that all of them have and most
+texts have not. Plain loops, because whatever is kept is looked at: a search for each is faster than one pattern."""
 BY_SHAPE = Redactor()
 
 

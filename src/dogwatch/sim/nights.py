@@ -92,7 +92,7 @@ class Comparison:
 
     def plots(self) -> dict[str, str]:
         """The files that show it, by name."""
-        names = {policy: f"({policy}) {name}"[:28] for policy, name in POLICIES.items()}
+        names = {policy: f"({policy}) {name}" for policy, name in POLICIES.items()}
         first = {
             policy: [(one.minute / 60, one.available, one.processes) for one in found[0].samples]
             for policy, found in self.outcomes.items()

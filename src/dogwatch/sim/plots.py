@@ -7,6 +7,8 @@ from html import escape
 
 WIDTH, HEIGHT = 860, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 40
+CHARACTER = 6.4
+"""How wide one is, as a rule."""
 COLOURS = {"a": "#c0392b", "b": "#7f8c8d", "c": "#1f6f8b"}
 ZONE_COLOURS = {"YELLOW": "#f1c40f", "RED": "#c0392b"}
 
@@ -20,6 +22,7 @@ class Panel:
         self._x_max = x_max or 1.0
         self._y_max = y_max or 1.0
         self._top = top
+        self._named_from = float(WIDTH - RIGHT)
         middle = (LEFT + WIDTH - RIGHT) / 2
         floor = top + HEIGHT - BOTTOM
         self.parts = [
@@ -43,13 +46,14 @@ class Panel:
     def _y(self, value: float) -> float:
         return self._top + HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(value, self._y_max) / self._y_max
 
-    def line(self, points: Sequence[Point], colour: str, name: str = "", place: int = 0) -> None:
-        """A line through the points, with its name at the top."""
+    def line(self, points: Sequence[Point], colour: str, name: str = "") -> None:
+        """A line through the points, with its name at the top, left of those that are there."""
         path = " ".join(f"{self._x(x):.1f},{self._y(y):.1f}" for x, y in points)
         self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
         if name:
-            x = WIDTH - RIGHT - 190 * (place + 1)
-            self.parts.append(f'<path d="M{x} {self._top + 16}h18" stroke="{colour}" stroke-width="3"/>')
+            self._named_from -= 36 + CHARACTER * len(name)
+            x = self._named_from
+            self.parts.append(f'<path d="M{x:.1f} {self._top + 16}h18" stroke="{colour}" stroke-width="3"/>')
             self.parts.append(_text(x + 24, self._top + 20, name))
 
     def level(self, value: float, colour: str, name: str) -> None:
@@ -80,9 +84,9 @@ def night_plot(nights: Mapping[str, Sequence[tuple[float, float, int]]], names: 
     for panel, levels in ((memory, (20, 10)), (processes, (36, 45))):
         for value, (zone, colour) in zip(levels, ZONE_COLOURS.items(), strict=True):
             panel.level(value, colour, zone)
-    for place, (policy, points) in enumerate(nights.items()):
-        memory.line([(hour, 100 * share) for hour, share, _ in points], COLOURS[policy], names[policy], place)
-        processes.line([(hour, number) for hour, _, number in points], COLOURS[policy], names[policy], place)
+    for policy, points in nights.items():
+        memory.line([(hour, 100 * share) for hour, share, _ in points], COLOURS[policy], names[policy])
+        processes.line([(hour, number) for hour, _, number in points], COLOURS[policy], names[policy])
     return drawing([memory, processes])
 
 
@@ -92,7 +96,7 @@ def hours_plot(hours: Mapping[str, Sequence[float]], names: Mapping[str, str], g
     over = Panel("Hours until the last of 12 runs was delivered, by seed", len(pairs), 20, "seeds, ordered", "hours")
     for policy, place in (("b", 0), ("c", 1)):
         over.dots([(number + 0.5, pair[place]) for number, pair in enumerate(pairs)], COLOURS[policy])
-        over.line([], COLOURS[policy], names[policy], place)
+        over.line([], COLOURS[policy], names[policy])
     ratios = sorted(b / c for b, c in pairs)
     times = Panel("How many times faster (c) is than (b)", len(pairs), 2, "seeds, ordered", "(b) / (c)", HEIGHT)
     times.dots([(number + 0.5, ratio) for number, ratio in enumerate(ratios)], COLOURS["c"])

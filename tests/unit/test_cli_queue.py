@@ -96,14 +96,14 @@ def test_whoever_was_let_in_is_shown_with_what_it_uses_and_the_caps(
     assert found["caps"] == [{"cap": "role writer", "limit": 1, "taken": 1}]
     assert [(one["holder"], one["limit"]) for one in found["waits"]] == [(f"agent:{run}/other", "role")]
     shown = queue(capsys)
-    assert "3.2 GB" in shown
-    assert "5.0 GB" in shown
+    assert "3.0 GB" in shown
+    assert "4.7 GB" in shown
     assert "role writer  1" in shown
 
 
 def test_what_was_learnt_is_shown_by_role_and_phase(ledger: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing is learnt yet" in queue(capsys, "--profiles")
-    profile = MemoryProfile(harness="claude", pipeline="tide", role="writer", peaks={"draft": (10**9, 2 * 10**9)})
+    profile = MemoryProfile(harness="claude", pipeline="tide", role="writer", peaks={"draft": (GB, 2 * GB)})
     ledger.run(lambda tx: save(tx, profile))
     row = next(line for line in queue(capsys, "--profiles").splitlines() if line.startswith("writer"))
     assert row.split()[:5] == ["writer", "tide", "claude", "draft", "2"]

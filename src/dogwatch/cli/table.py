@@ -90,10 +90,10 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes for people: 0 and None are not known."""
+    """Bytes for people, in the units of `host.yaml`: 0 and None are not known."""
     if not count:
         return "-"
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+    return f"{count / 1024**3:.1f} GB" if count >= 1024**3 else f"{count / 1024**2:.0f} MB"
 
 
 def number(count: int, word: str) -> str:

@@ -6,22 +6,19 @@ import select
 import socket
 import struct
 import threading
-from contextlib import suppress
 from typing import Self
 
 COMMIT = b"COMMIT"
-FLUSH = b"H\0\0\0\4"
-"""Makes the server send what it has to say so far."""
 
 
 class Proxy:
     """Forwards to a port of this machine. `cut_next` arms it for the next commit, and for that one only."""
 
     def __init__(self, port: int, database: str, replace: tuple[bytes, bytes] | None = None) -> None:
-        self._target = port
+        self.port = port
+        """Where the next connection leads to."""
         self._replace = replace
         self._armed = ""
-        self._left: list[socket.socket] = []
         self.cuts = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         own = self._listening.getsockname()[1]
@@ -32,8 +29,7 @@ class Proxy:
 
     def cut_next(self, where: str) -> None:
         """`before`: the server never gets the COMMIT, and the client has all answers up to it. `after`: it commits,
-        and the client does not hear of that. `silent`: the same, and not one answer of the last batch comes back.
-        `left`: as before, but the server does not see that the client is gone."""
+        and the client does not hear of that. `silent`: the same, and not one answer of the last batch comes back."""
         self._armed = where
 
     def close(self) -> None:
@@ -57,11 +53,11 @@ class Proxy:
                 thread.start()
 
     def _serve(self, client: socket.socket) -> None:
-        with socket.create_connection(("127.0.0.1", self._target)) as server:
-            with client, suppress(OSError):
+        with client, socket.create_connection(("127.0.0.1", self.port)) as server:
+            try:
                 self._forward(client, server)
-            if server in self._left:
-                self._closed.wait()
+            except OSError:
+                return
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         questions, answers = Messages(has_startup=True), Messages()
@@ -81,9 +77,7 @@ class Proxy:
                     elif kind == b"B":
                         is_commit = is_commit or statements.get(body.split(b"\0")[1]) == COMMIT
                     is_commit = is_commit and bool(self._armed)
-                    if is_commit and self._armed in ("before", "left"):
-                        server.sendall(FLUSH)
-                    else:
+                    if not (is_commit and self._armed == "before"):
                         executed += kind == b"E"
                         server.sendall(raw)
             if server in readable:
@@ -96,9 +90,7 @@ class Proxy:
                         return
                     if not (is_commit and self._armed == "silent"):
                         client.sendall(raw.replace(*self._replace) if self._replace else raw)
-            if is_commit and self._armed in ("before", "left") and completed == executed:
-                if self._armed == "left":
-                    self._left.append(server)
+            if is_commit and self._armed == "before" and completed == executed:
                 self._cut()
                 return
 

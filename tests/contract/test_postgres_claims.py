@@ -84,16 +84,11 @@ def test_a_claim_that_has_run_out_is_anybodys(claimers: Claimers) -> None:
     assert claimers.one.run(claimers.finish) == "b"
 
 
-@pytest.mark.parametrize("events", [0, 1, 2])
-def test_an_item_that_changed_hands_between_the_pick_and_the_write_is_not_claimed_twice(
-    claimers: Claimers, events: int
-) -> None:
+def test_an_item_that_changed_hands_between_the_pick_and_the_write_is_not_claimed_twice(claimers: Claimers) -> None:
     taken: list[Item | None] = []
 
     def robbed(tx: Tx) -> str:
         item = claimers.claim(tx)
-        for number in range(events):
-            tx.append("claimed", {"item": item.id, "number": number})
         if not taken:
             # By its name it is claimed whatever others have picked.
             taken.append(claimers.other.run(lambda other: other.claim("q", "thief", TTL_S, "a")))
@@ -107,8 +102,6 @@ def test_an_item_that_changed_hands_between_the_pick_and_the_write_is_not_claime
         "b": ("holder", 1),
         "c": ("", 0),
     }
-    told = [event.body for event in claimers.one.read(lambda reader: reader.recent(9))]
-    assert told == [{"item": "b", "number": number} for number in range(events)]
 
 
 def test_the_last_item_that_another_has_picked_and_not_claimed_is_no_empty_queue(claimers: Claimers) -> None:

@@ -37,9 +37,11 @@ POLL_S = 1.0
 POLL_POOLED_S = 0.25
 HELD_BACK_S = 0.1
 WITNESS = (
-    "SELECT 1 FROM dogwatch.events WHERE pos >= ? AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ?"
-    " AND mono = ? AND wall = ? AND body = ? LIMIT 1"
+    "SELECT 1 FROM dogwatch.events WHERE pos = ? + (SELECT value::bigint FROM dogwatch.facts WHERE name = 'offset')"
+    " AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ? AND mono = ? AND wall = ? AND body = ?"
 )
+STATUS = "SELECT CASE WHEN pg_is_in_recovery() THEN 'in progress' ELSE pg_xact_status(?::text::xid8) END"
+"""What became of a transaction. A standby may not have heard of it yet: it knows when it has been promoted."""
 MOVED = "SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmax(now)::text FROM pg_current_snapshot() AS now"
 
 
@@ -354,22 +356,19 @@ class PostgresStore:
     def _was_committed(self, tx: PostgresTx, said: str, until: float) -> bool:
         """What became of a transaction whose commit was sent and not answered.
 
-        An event of the transaction proves it. The id of one that was committed proves nothing: a server that crashes
-        gives the ids of transactions that it has lost to others.
+        A server that crashes gives the ids of transactions that it has lost to others. So an id that was committed may
+        be somebody else's, and only an event of the transaction proves it.
         """
         if tx.transaction == 0:
             return False  # It has written nothing, and may be made again.
-        while tx.needs_no_id or tx.transaction is not None:
+        while tx.transaction is not None:
             try:
                 session = self._connected()
-                if tx.needs_no_id:
-                    status = "in progress" if session.is_open(tx.session.process) else "aborted"
-                else:
-                    ((status,),) = session.ask("SELECT pg_xact_status(?::text::xid8)", (str(tx.transaction),))
-                if tx.witness is not None and session.ask(WITNESS, (tx.session.first_position, *tx.witness)):
-                    return True
-                if status == "aborted" or (status == "committed" and tx.witness is not None):
+                ((status,),) = session.ask(STATUS, (str(tx.transaction),))
+                if status == "aborted":
                     return False
+                if status == "committed" and tx.witness is not None:
+                    return bool(session.ask(WITNESS, (tx.transaction, *tx.witness)))
                 if status != "in progress":
                     break
             except ServerError as error:

@@ -141,8 +141,7 @@ def bring_up_to_date(session: Session, name: str) -> dict[str, str]:
         _migrate(session)
         facts = _facts(session)
     newest, following = _positions(session)
-    session.first_position = following + int(facts["offset"])
-    if newest >= session.first_position:
+    if newest >= following + int(facts["offset"]):
         _move_positions(session)
     return facts
 

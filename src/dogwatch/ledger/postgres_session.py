@@ -25,8 +25,6 @@ SERVER_VERSION_MIN = 130000
 # Of a server that is gone without a word, the kernel learns by itself.
 KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20000}
 CHANNEL = "dogwatch"
-PROCESS = "pid, (1000000 * extract(epoch FROM backend_start))::bigint"
-"""What tells a process of the server's from all others, also from later ones with its number."""
 IDLE = "25P03"
 """A transaction was left idle for too long, for example because this process was stopped."""
 
@@ -91,8 +89,6 @@ class Session:
         self._is_torn = False
         self.mark: int | None = None
         """The lock that this session holds on what it has picked last."""
-        self.first_position = 0
-        """No event of this session has one before it."""
         self.heard: list[str] = []
         """What other sessions have rung with since somebody emptied the list."""
         # A pooler answers for itself when the connection is made, and lends a server for a transaction only: nothing
@@ -101,9 +97,9 @@ class Session:
         try:
             self._wire.nonblocking = 1
             self._wire.enter_pipeline_mode()
-            version, commits, *self.process = self.ask(
-                "SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit'),"
-                f" {PROCESS} FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+            pid, version, commits = self.ask(
+                "SELECT pg_backend_pid(), current_setting('server_version_num')::int,"
+                " current_setting('synchronous_commit')"
             )[0]
         except BaseException:
             self.close()
@@ -111,11 +107,7 @@ class Session:
         self.version: int = version
         # A server that would acknowledge what it has not written yet is told otherwise.
         self.settings = {"synchronous_commit": "on"} if commits == "off" else {}
-        self.pooled = self.process[0] != self._wire.backend_pid
-
-    def is_open(self, process: Sequence[int]) -> bool:
-        """Whether another session, of that process of the server's, has not ended yet: it may still commit."""
-        return bool(self.ask(f"SELECT 1 FROM pg_stat_activity WHERE ({PROCESS}) = (?, ?)", process))
+        self.pooled = pid != self._wire.backend_pid
 
     def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Adds a statement to the batch. `answer` is called with its rows once they are there."""

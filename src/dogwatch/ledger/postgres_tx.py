@@ -9,12 +9,13 @@ wrong; then the function is run again, without guessing.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
-from dogwatch.ledger.api import Item, Json
+from dogwatch.ledger.api import Item
 from dogwatch.ledger.bodies import load, required, seconds
 from dogwatch.ledger.postgres_errors import away, corrupt, translate
 from dogwatch.ledger.postgres_schema import XID
@@ -91,10 +92,8 @@ class PostgresTx(SqlTx):
         """The id that the server gave to this transaction, once that is known; 0 where it needed none."""
         self.witness: Sequence[Any] | None = None
         """The values of an event of this transaction, which is there if and only if it was committed."""
-        self.needs_no_id = False
-        """Whether it is enough to know that the session has ended: then the witness tells all."""
         self.committing = False
-        self.session = session
+        self._session = session
         self._name = name
         self._begin = begin
         self._is_begun = False
@@ -102,8 +101,8 @@ class PostgresTx(SqlTx):
         self._is_closed = False
         self._guessing = guessing
         self._guessed = False
-        self._held: tuple[str, Sequence[Any], Sequence[Any] | None] | None = None
-        """The first change, and the event after it, while nothing else has followed."""
+        self._held: tuple[str, Sequence[Any]] | None = None
+        """The first change, while nothing has followed it."""
         self._has_missed = False
         self._has_mark = False
         self._is_acked = False
@@ -158,31 +157,23 @@ class PostgresTx(SqlTx):
         if self._is_begun or self._held is not None:
             self._add(_refused_if_none(statement), values, self._note)
         else:
-            self._held = (statement, values, None)
+            self._held = (statement, values)
 
     def commit(self) -> None:
         """Sends what is left and commits."""
         if self.spoiled is not None:
             raise self.spoiled
-        is_renewal = False
         if self._held is not None:
             # Where nothing else is changed, there is nothing that the server would have to undo.
-            is_renewal = not (self._is_begun or self.news)
-            (statement, values, event), self._held = self._held, None
-            if event is None:
-                self._add(_with_id(statement), values, self._note_alone)
-            else:
-                self._add(_with_event(statement), (*values, *event), self._note_alone)
+            (statement, values), self._held = self._held, None
+            self._add(_with_id(statement), values, self._note_alone)
         if not self._is_begun:
             return
-        # Should the connection break in the middle of the commit, its event tells what became of it, and a mere renewal
-        # may be made again. Of others the id must be here before the commit begins, for the server to be asked; and
-        # through a pooler, because nobody knows when the session has ended. That wakes this process once more.
-        self.needs_no_id = (self.witness is not None or is_renewal) and not self.session.pooled
-        if not self.needs_no_id:
-            if not self.transaction and not self._guessed:
-                self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
-            self.session.flush_before_more()
+        # The transaction's id must be here before the commit begins: should the connection break in the middle of it,
+        # the server can be asked what became of it.
+        if not self.transaction and not self._guessed:
+            self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
+        self._session.flush_before_more()
         self._add("COMMIT", ())
         self.committing = True
         self._finish()
@@ -205,16 +196,16 @@ class PostgresTx(SqlTx):
     def end(self) -> None:
         """Nothing more goes through this; what it had open is undone, without waiting."""
         self._is_closed = True
-        self.session.forget()
+        self._session.forget()
         if isinstance(self.cause, ConnectionLostError):
             return
         if self._is_sent:
-            self.session.post("ROLLBACK")
+            self._session.post("ROLLBACK")
         if self._has_mark:
-            self.session.post("SELECT pg_advisory_unlock(?)", (self.session.mark,))
-            self.session.mark = None
+            self._session.post("SELECT pg_advisory_unlock(?)", (self._session.mark,))
+            self._session.mark = None
             # Whoever hears that the claim has failed, and looks again, shall find the item first in its queue.
-            self.session.settle()
+            self._session.settle()
 
     def claim(self, queue: str, holder: str, ttl_s: float, item_id: str = "") -> Item | None:
         """The first ready item (or the one named), now claimed by `holder` with a new fence, or None.
@@ -225,15 +216,18 @@ class PostgresTx(SqlTx):
         whether it can be claimed is decided by the write.
         """
         is_first = self._guessing and not (self._is_begun or self._held)
-        picked = self._pick(queue) if is_first and not item_id and not self.session.pooled else None
+        picked = self._pick(queue) if is_first and not item_id and not self._session.pooled else None
         if picked is None:
             return super().claim(queue, holder, ttl_s, item_id)
-        place, identity, body, fence, pushed = picked
+        place, item = picked
         expires = self.now.plus(seconds(ttl_s, "a claim's time"))
         new = (required(holder, "a holder"), *columns(expires), self._host, ttl_s)
         self._guessed = self.news = True
-        self._held = (CLAIM, (*new, place, queue, fence, *self._here()), None)
-        self._fresh = Item(queue, identity, body, "claimed", holder, fence + 1, fence + 1, pushed, expires)
+        self._held = (CLAIM, (*new, place, item.queue, item.fence, *self._here()))
+        fence = item.fence + 1
+        self._fresh = dataclasses.replace(
+            item, state="claimed", holder=holder, fence=fence, deliveries=fence, expires=expires
+        )
         return self._fresh
 
     def ack(self, item: Item) -> None:
@@ -241,14 +235,14 @@ class PostgresTx(SqlTx):
         if self._held is None or self._held[0] is not CLAIM or item != self._fresh:
             super().ack(item)
         else:
-            self._held, self._fresh = (CLAIM_AND_ACK, *self._held[1:]), None
+            self._held, self._fresh = (CLAIM_AND_ACK, self._held[1]), None
             self._is_acked = True
 
-    def _pick(self, queue: str) -> tuple[str, str, Json, int, Moment] | None:
-        """The place in the table, id, body, fence and moment of a ready item that no other claimer has marked; None
-        also where the first one needs more than to be claimed."""
+    def _pick(self, queue: str) -> tuple[str, Item] | None:
+        """A ready item that no other claimer has marked, and its place in the table; None also where the first one
+        needs more than to be claimed."""
         found: list[Row] = []
-        session = self.session
+        session = self._session
         session.later(PICK, (session.mark, queue, *self._here()), found.extend)
         self._finish()
         self._is_sent = False
@@ -259,7 +253,7 @@ class PostgresTx(SqlTx):
         if ends is not None:
             return None
         (content,) = self.values(lambda row: load(row[0]), [(body,)])
-        return place, identity, content, fence, Moment(*pushed)
+        return place, Item(queue, identity, content, "ready", "", fence, fence, Moment(*pushed), None)
 
     def corrupt(self, detail: str) -> LedgerCorruptError:
         """The error for content that cannot be read."""
@@ -278,11 +272,7 @@ class PostgresTx(SqlTx):
     def _append(self, values: Sequence[Any]) -> bool:
         if self._guessing:
             # The unique index refuses an id that was used before, and a trigger one that is in the archive.
-            self._guessed = self.news = True
-            if self._held is not None and self._held[2] is None:
-                self._held = (*self._held[:2], values)
-            else:
-                self._add_event(values)
+            self.later(NEW_EVENT, values)
         elif not super()._append(values):
             return False
         self.witness = values
@@ -308,10 +298,6 @@ class PostgresTx(SqlTx):
 
         self._add(_with_id(statement), values, self._note if answer is None else take)
 
-    def _add_event(self, values: Sequence[Any]) -> None:
-        # With an event for a witness, the id matters to poolers only.
-        self._add(_with_id(NEW_EVENT) if self.session.pooled else NEW_EVENT, values, self._note)
-
     def _note(self, rows: Sequence[Row]) -> None:
         if rows:
             self.transaction = rows[0][0] or 0
@@ -328,22 +314,20 @@ class PostgresTx(SqlTx):
         self._send_held()
         if not self._is_begun:
             self._is_begun = True
-            self.session.later(self._begin)
-            if self.session.pooled:
-                self.session.later(settings(self.session, of_transaction=True))
-        self.session.later(statement, values, answer)
+            self._session.later(self._begin)
+            if self._session.pooled:
+                self._session.later(settings(self._session, of_transaction=True))
+        self._session.later(statement, values, answer)
 
     def _send_held(self) -> None:
         if self._held is not None:
-            (statement, values, event), self._held = self._held, None
+            (statement, values), self._held = self._held, None
             self._add(_refused_if_none(statement), values, self._note)
-            if event is not None:
-                self._add_event(event)
 
     def _finish(self) -> None:
         self._is_sent = True
         try:
-            self.session.finish()
+            self._session.finish()
         except (ServerError, ConnectionLostError) as error:
             self._spoil(error)
 
@@ -367,12 +351,6 @@ def _with_id(statement: str) -> str:
 def _refused_if_none(statement: str) -> str:
     """The statement that is refused where it changes nothing: that is a division by zero."""
     return f"WITH done AS ({statement} RETURNING 1) SELECT {XID} / count(*) FROM done"
-
-
-@cache
-def _with_event(statement: str) -> str:
-    """The statement that also records an event, where it changes anything, and tells the transaction's id."""
-    return _with_id(f"WITH done AS ({statement} RETURNING 1) {EVENT} SELECT ?, ?, ?, ?, ?, ?, ?, ? FROM done")
 
 
 def settings(session: Session, *, of_transaction: bool) -> str:

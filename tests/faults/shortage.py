@@ -15,7 +15,7 @@ from fleet import Fleet
 from helpers import wait_for
 
 MB = 1024**2
-QUICK = {"calm_s": 2, "idle_s": 2, "cycle_s": 4}
+QUICK = {"calm_s": 2, "idle_s": 2, "cycle_s": 5}
 
 
 def until(name: str) -> dict[str, Any]:

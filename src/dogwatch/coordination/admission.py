@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dogwatch.ledger.api import Reader, Tx
-from dogwatch.ledger.records import load, load_all, load_run, save
+from dogwatch.ledger.records import load, load_all, load_whole, save
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.codec import decode
 from dogwatch.model.memory import HostRecord
@@ -157,7 +157,8 @@ def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
         if agent is None or agent.state == "ERROR" or agent.process is not None or not agent.held:
             return True
         # Who rests waits as soon as there is work for it again, and not longer than that.
-        return bool(agent.resting) and not has_work(load_run(reader, launch.run), launch.agent)
+        view = load_whole(reader, launch.run) if agent.resting else None
+        return view is not None and not has_work(view, launch.agent)
     document = reader.get(launch.holder.replace(":", "/", 1)) if launch.kind == "gate" else None
     return document is not None and document.body.get("state") != "intended"
 

@@ -8,22 +8,22 @@ from dogwatch.coordination.admission import ask, look
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.launches import agent_launch
 from dogwatch.ledger.api import Reader, Tx
-from dogwatch.ledger.records import change
-from dogwatch.model.admission import Launch
+from dogwatch.ledger.records import change, load
+from dogwatch.model.admission import Launch, WaitRecord
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.admission import gist
 
 
 def must_wait(helm: Helm, launch: Launch) -> bool:
     """Whether the gate would let it wait on, as the ledger says already: then there is nothing to write."""
 
     def fn(reader: Reader) -> bool:
-        waits = reader.get(f"waits/{launch.holder}")
-        if waits is None or waits.body["launch"]["needed"] != launch.needed:
+        waits = load(reader, WaitRecord, f"waits/{launch.holder}")
+        if waits is None or waits.launch.needed != launch.needed:
             return False
         answer = look(reader, launch, helm.world.eyes.life, helm.now)
-        told = waits.body["answer"]["limit"], waits.body["launch"]["needed"]
-        return answer.verdict == "hold" and (answer.limit, launch.needed) == told
+        return answer.verdict == "hold" and gist(answer) == gist(waits.answer)
 
     return helm.ledger.read(fn)
 

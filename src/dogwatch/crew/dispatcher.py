@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from dogwatch.crew.launches import plan_of
 from dogwatch.crew.learning import Peaks
 from dogwatch.crew.log import Log
 from dogwatch.crew.membership import Awake, Reviver, note_loss, renew, silent_s
@@ -16,7 +15,7 @@ from dogwatch.crew.worlds import DispatcherWorld
 from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
-from dogwatch.ledger.records import load, load_all
+from dogwatch.ledger.records import load, load_all, load_plan
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
@@ -112,7 +111,7 @@ class Dispatcher:
 
     def _note_peaks(self, reader: Reader, host: HostRecord, runs: list[str], now: Moment) -> None:
         for run in runs:
-            record, plan = load(reader, RunRecord, f"run/{run}"), plan_of(reader, run)
+            record, plan = load(reader, RunRecord, f"run/{run}"), load_plan(reader, run)
             if record is not None and plan is not None:
                 agents = load_all(reader, AgentRecord, f"agent/{run}/")
                 self._peaks.see(record, plan, agents, host.readings.agents, now)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dogwatch.crew.holds import account_of
 from dogwatch.ledger.api import Reader
-from dogwatch.ledger.records import load, load_all
+from dogwatch.ledger.records import load_all
 from dogwatch.model.admission import Demand, Launch, MemoryProfile
 from dogwatch.model.memory import GB
-from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, GateRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.forecast import by_key, demand_of
@@ -30,14 +29,6 @@ def agent_holder(run: str, agent: str) -> str:
 def run_holder(run: str) -> str:
     """Whose permit a run's is."""
     return f"run:{run}"
-
-
-def plan_of(reader: Reader, run: str) -> Plan | None:
-    """The run's plan; None also where it cannot be read: one broken run must not stop the dispatcher for all."""
-    try:
-        return load(reader, Plan, f"plan/{run}")
-    except (TypeError, ValueError, KeyError, AttributeError):
-        return None
 
 
 def agent_demand(reader: Reader, view: RunView, agent: AgentRecord) -> Demand:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from dogwatch.crew.helm import Helm
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import load, load_all, save
+from dogwatch.ledger.records import load_all, load_plan, save
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import NoticeKind, Notify, Plan
 from dogwatch.model.process import ProcessId
@@ -51,7 +51,7 @@ class NoticeRecord:
 def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: str, agent: str = "") -> bool:
     """Has a person told, in the same transaction as what it is about. `key` names the occasion: the same occasion is
     told once, however often it is pushed. False where it was pushed before, or nobody wants to be told."""
-    plan = load(tx, Plan, f"plan/{run}")
+    plan = load_plan(tx, run)
     if plan is None or kind not in plan.notify.on or not _ways(plan).has_ways:
         return False
     if plan.sensitive:

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dogwatch.coordination.admission import Further, Life, abandoned, ask, look, release
-from dogwatch.crew.launches import is_heavy, plan_of, run_holder
+from dogwatch.crew.launches import is_heavy, run_holder
 from dogwatch.crew.log import Log
 from dogwatch.crew.notices import push_notice
 from dogwatch.crew.queues import orders_queue
 from dogwatch.crew.zoning import SMALLEST_BYTES
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
-from dogwatch.ledger.records import change, load, load_all
+from dogwatch.ledger.records import change, load, load_all, load_plan
 from dogwatch.model.admission import Answer, Launch, MemoryProfile, PermitRecord, QueuedRun, WaitRecord
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, RunRecord
-from dogwatch.policy.admission import Situation, first
+from dogwatch.policy.admission import Situation, first, gist
 from dogwatch.policy.forecast import (
     Profiles,
     RunForecast,
@@ -131,7 +131,7 @@ def look_out(reader: Reader, host: HostRecord) -> Outlook:
     outlook = Outlook(profiles, [])
     for permit in load_all(reader, PermitRecord, "permit/run:"):
         run = permit.launch.run
-        plan, record = plan_of(reader, run), load(reader, RunRecord, f"run/{run}")
+        plan, record = load_plan(reader, run), load(reader, RunRecord, f"run/{run}")
         if plan is None or record is None or record.over:
             continue
         used = host.readings.agents
@@ -167,7 +167,7 @@ def _admit(
     log: Log,
 ) -> bool:
     """Asks for the run; True where it was let in, or was ended because it never can be."""
-    plan = ledger.read(lambda reader: plan_of(reader, queued.run))
+    plan = ledger.read(lambda reader: load_plan(reader, queued.run))
     if plan is None:
         ledger.run(partial(end_queued, lease=lease, run=queued.run, cause="its plan on the ledger cannot be read"))
         return True
@@ -193,7 +193,7 @@ def _admit(
         if waiting is None:
             return False
         answer = look(reader, launch, life, now, further)
-        return answer.verdict == "hold" and _gist(answer) == _gist(waiting.answer)
+        return answer.verdict == "hold" and gist(answer) == gist(waiting.answer)
 
     if ledger.read(waits_on):
         return False
@@ -202,11 +202,6 @@ def _admit(
     if answer.verdict == "admit":
         outlook.going.append(Going(queued.run, plan))
     return answer.verdict != "hold"
-
-
-def _gist(answer: Answer) -> tuple[str, str]:
-    """What a change of is worth writing down: what is in the way, and until when, but not each megabyte."""
-    return answer.limit, answer.reason.partition("until")[2]
 
 
 def _launch(queued: QueuedRun, plan: Plan, profiles: Profiles, new: RunForecast) -> Launch:
@@ -245,7 +240,7 @@ def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
     while (item := tx.claim(orders_queue(run), "dispatcher", 60.0)) is not None:
         tx.ack(item)
 
-    is_told = plan_of(tx, run) is not None and push_notice(tx, run, "ended", "run", "the run ended as FAILED", cause)
+    is_told = push_notice(tx, run, "ended", "run", "the run ended as FAILED", cause)
 
     def ended(record: RunRecord) -> RunRecord:
         return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=not is_told)

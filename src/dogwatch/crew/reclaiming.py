@@ -5,22 +5,23 @@ The worker's next incarnation begins when there is work or mail for it, through 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 
 from dogwatch.crew.helm import Helm
 from dogwatch.crew.queues import orders_queue, settle
 from dogwatch.crew.succession import restart
 from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.ledger.api import Item, Lease, Reader, Store, Tx
-from dogwatch.ledger.records import load, load_all, load_run
+from dogwatch.ledger.records import load, load_all, load_whole
 from dogwatch.model.admission import WaitRecord
-from dogwatch.model.memory import HostRecord
+from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, WatchRecord
 from dogwatch.model.view import RunView
-from dogwatch.policy.admission import CAPS, MEMORY_LIMITS
+from dogwatch.policy.admission import CAPS, MEMORY_LIMITS, is_under
 from dogwatch.policy.judge import judge
-from dogwatch.policy.reclaim import Reclaim, choose, refusal
+from dogwatch.policy.reclaim import Reclaim, Want, choose, refusal
 from dogwatch.policy.waits import waits
 from dogwatch.world.tmux import ProbeFailedError
 
@@ -31,9 +32,11 @@ def order_reclaim(
     ledger: Store, lease: Lease, memory: MemoryWatch, host: HostRecord, runs: Sequence[str], now: Moment
 ) -> Reclaim | None:
     """At most one order, and none while an earlier one is open."""
-    found = ledger.read(lambda reader: _choose(reader, host, runs, now))
+    is_red = host.zone == "RED" and not memory.is_calming
+    found = ledger.read(lambda reader: _choose(reader, host, runs, now, is_red=is_red, asked=memory.asked(now)))
     if found is None:
         return None
+    memory.note_asked((found.run, found.agent, found.incarnation), now)
     body = {
         "order": RECLAIM,
         "agent": found.agent,
@@ -52,23 +55,40 @@ def order_reclaim(
     return found
 
 
-def _choose(reader: Reader, host: HostRecord, runs: Sequence[str], now: Moment) -> Reclaim | None:
+def _choose(
+    reader: Reader,
+    host: HostRecord,
+    runs: Sequence[str],
+    now: Moment,
+    *,
+    is_red: bool,
+    asked: Collection[tuple[str, str, int]],
+) -> Reclaim | None:
     held = [wait for wait in load_all(reader, WaitRecord, "waits/") if wait.launch.needed]
-    # A run that waits in the queue is no reason to send anybody to rest who will be needed again: only agents starve.
-    waited = [0.0 if wait.launch.kind == "run" else now.since(wait.since) for wait in held if _lacks_memory(wait)]
-    waiting_s = max(waited, default=None)
-    if waiting_s is None and host.zone != "RED":
+    wants = [want for wait in held if (want := _want(wait, host.settings, now)) is not None]
+    if not wants and not is_red:
         return None
     if any(item.body.get("order") == RECLAIM for run in runs for item in reader.items(orders_queue(run))):
         return None
-    views = [view for run in runs if not (view := load_run(reader, run)).run.over]
+    found = (load_whole(reader, run) for run in runs)
+    views = [view for view in found if view is not None and not view.run.over]
     seen = {run: load(reader, WatchRecord, f"watch/{run}") for run in runs}
     watched = {run: record.agents for run, record in seen.items() if record is not None}
-    return choose(views, watched, host, waiting_s, now)
+    return choose(views, watched, host, wants, now, is_red=is_red, asked=asked)
 
 
-def _lacks_memory(wait: WaitRecord) -> bool:
-    return wait.answer.limit in MEMORY_LIMITS or wait.answer.limit in CAPS
+def _want(wait: WaitRecord, settings: HostSettings, now: Moment) -> Want | None:
+    """What whoever waits there would be helped with; None where nobody who rests could help."""
+    launch, limit = wait.launch, wait.answer.limit
+    # A run that waits in the queue is no reason to send anybody to rest who will be needed again: only agents starve.
+    # Who has waited since before the machine booted has waited for long.
+    since = math.inf if wait.since.boot != now.boot else now.since(wait.since)
+    waited_s = 0.0 if launch.kind == "run" else since
+    if limit in CAPS:
+        keys = [key for key, cap in settings.caps.items() if cap and key.partition(" ")[0] == limit]
+        places = frozenset(key for key in keys if launch.places.get(key) or is_under(launch, key))
+        return Want(waited_s=waited_s, places=places) if places else None
+    return Want(waited_s=waited_s) if limit in MEMORY_LIMITS else None
 
 
 def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:

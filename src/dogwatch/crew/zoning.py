@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any
 
 from dogwatch.crew.log import Log
@@ -18,8 +19,9 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, WatchRecord
 from dogwatch.policy.admission import BLIND_S
-from dogwatch.policy.forecast import agent_bytes, by_key
+from dogwatch.policy.forecast import CLIENT, agent_bytes, by_key
 from dogwatch.policy.growth import Growth, leaker
+from dogwatch.policy.reclaim import ASKED_AGAIN_S
 from dogwatch.policy.zones import ZoneState, next_state
 
 LOOK_S = 5.0
@@ -27,6 +29,8 @@ WRITE_S = 20.0
 """How old the record may become while nothing changes that matters."""
 SMALLEST_BYTES = 64 * 1024**2
 """No agent counts as smaller than this when it is asked how many the machine holds."""
+LARGEST_BYTES = int(2 * CLIENT.mean_bytes)
+"""Nor as larger than this before its size is learnt."""
 
 
 class MemoryWatch:
@@ -39,6 +43,7 @@ class MemoryWatch:
         self._host: HostRecord | None = None
         self._written: HostRecord | None = None
         self._runs: frozenset[str] = frozenset()
+        self._asked: dict[tuple[str, str, int], Moment] = {}
 
     def look(
         self, eyes: CrewEyes, ledger: Store, lease: Lease, runs: Sequence[str], now: Moment, log: Log
@@ -51,6 +56,7 @@ class MemoryWatch:
             return self._host
         before = self._host or ledger.read(lambda r: load(r, HostRecord, "host"))
         settings, problem = eyes.settings()
+        is_unset = bool(problem) and (before is None or before.is_unset)
         if problem and before is not None:
             # A dispatcher that starts anew has not seen the last that were right.
             settings = before.settings
@@ -60,7 +66,7 @@ class MemoryWatch:
         self._growth.note_all(readings, now.mono, roots)
         readings = _with_subagents(readings, subagents)
         # Who has just started is small: until it is learnt, an agent counts as large as they have been seen to become.
-        size = agent_bytes(profiles) or max(_mean(readings), before.agent_bytes if before is not None else 0)
+        size = agent_bytes(profiles) or max(_usual(readings), before.agent_bytes if before is not None else 0)
         state = ZoneState(calm_since=self._calm_since)
         if before is not None:
             state = ZoneState(zone=before.zone, sensor=before.sensor, why=before.why, calm_since=self._calm_since)
@@ -77,6 +83,7 @@ class MemoryWatch:
             agent_bytes=size,
             settings=settings,
             problem=problem,
+            is_unset=is_unset,
             zone_s=_added(before, now),
             spacious=before.spacious if before is not None else True,
             coming=before.coming if before is not None else 0,
@@ -92,6 +99,20 @@ class MemoryWatch:
         if self._host is not None and (self._host.spacious, self._host.coming) != (spacious, coming):
             self._host = self._written = replace(self._rated(self._host), spacious=spacious, coming=coming)
             ledger.run(partial(_save, lease=lease, host=self._host))
+
+    @property
+    def is_calming(self) -> bool:
+        """Whether memory is better than its zone says, and only has to stay so for a while."""
+        return self._calm_since is not None
+
+    def asked(self, now: Moment) -> Collection[tuple[str, str, int]]:
+        """The incarnations that were to rest a while ago: those that still live have been refused."""
+        self._asked = {key: at for key, at in self._asked.items() if now.since(at) < ASKED_AGAIN_S}
+        return self._asked.keys()
+
+    def note_asked(self, incarnation: tuple[str, str, int], now: Moment) -> None:
+        """This one is to rest: run, agent and number."""
+        self._asked[incarnation] = now
 
     def note_reclaim(self, tx: Tx) -> None:
         """A reclaim was ordered just now."""
@@ -161,11 +182,11 @@ def _with_subagents(readings: Readings, subagents: Mapping[str, int]) -> Reading
     return replace(readings, processes=readings.processes + sum(subagents.values()), agents=agents)
 
 
-def _mean(readings: Readings) -> int:
-    """How large an agent's process is on this machine."""
-    sizes = [agent.rss_bytes for agent in readings.agents.values()]
-    number = sum(agent.processes for agent in readings.agents.values())
-    return max(SMALLEST_BYTES, sum(sizes) // number) if number else 0
+def _usual(readings: Readings) -> int:
+    """How large an agent's process usually is on this machine. What one of them takes for a moment says nothing of the
+    others, and a tool nothing of the clients."""
+    sizes = [agent.rss_bytes // agent.processes for agent in readings.agents.values()]
+    return max(SMALLEST_BYTES, min(LARGEST_BYTES, int(median(sizes)))) if sizes else 0
 
 
 def _added(before: HostRecord | None, now: Moment) -> Mapping[str, float]:

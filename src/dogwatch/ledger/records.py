@@ -76,6 +76,8 @@ def _put(tx: Tx, record: R, revision: int | None = None) -> R:
     return record
 
 
+UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
+"""What is raised where a record is not what it should be."""
 VIEWED = frozenset(
     (
         *("run", "plan", "agent", "task", "checkpoint", "message", "gate", "crew", "overdue"),
@@ -90,6 +92,22 @@ def load_run(reader: Reader, run: str) -> RunView:
     simulator's does."""
     remembered: Callable[[str, Callable[[], RunView]], RunView] | None = getattr(reader, "view", None)
     return remembered(run, lambda: _load_run(reader, run)) if remembered else _load_run(reader, run)
+
+
+def load_plan(reader: Reader, run: str) -> Plan | None:
+    """The run's plan; None also where it cannot be read: one broken run must not stop who looks after all."""
+    try:
+        return load(reader, Plan, f"plan/{run}")
+    except UNREADABLE:
+        return None
+
+
+def load_whole(reader: Reader, run: str) -> RunView | None:
+    """The same as `load_run`; None where something of it cannot be read."""
+    try:
+        return load_run(reader, run)
+    except (NotFoundError, *UNREADABLE):
+        return None
 
 
 def _load_run(reader: Reader, run: str) -> RunView:

@@ -115,6 +115,8 @@ class HostRecord:
     why: str = ""
     readings: Readings = Readings()
     agent_bytes: int = 0
+    is_unset: bool = False
+    """Whether nobody has ever been able to read the operator's settings: then nothing starts."""
     settings: HostSettings = HostSettings()
     problem: str = ""
     """What is wrong with `host.yaml`; the settings are then the last that were right."""

@@ -52,10 +52,21 @@ def first(queue: Iterable[QueuedRun], going: Iterable[PermitRecord]) -> QueuedRu
     return found
 
 
+def gist(answer: Answer) -> tuple[str, str]:
+    """What a change of is worth writing down: what is in the way, which zone it is and until when, but not each
+    megabyte."""
+    words = answer.reason
+    return answer.limit, words.partition(":")[0] if answer.limit == "zone" else words.partition("until")[2]
+
+
 def judge(launch: Launch, at: Situation) -> Answer:
     """Admit, hold or refuse, with the reason."""
     if at.host is None:
         return _hold("blind", "the dispatcher has not looked at the memory yet")
+    if at.host.at.boot != at.now.boot:
+        return _hold("blind", "the dispatcher has not looked at the memory since the machine booted")
+    if at.host.is_unset:
+        return _hold("blind", f"the operator's settings cannot be read: {at.host.problem}")
     if (age_s := at.now.since(at.host.at)) > BLIND_S:
         return _hold("blind", f"the dispatcher has not looked at the memory for {age_s:.0f} s")
     if launch.kind == "run":
@@ -105,7 +116,7 @@ def _whom(key: str) -> str:
     return "this host" if key == "agents" else key
 
 
-def _is_under(launch: Launch, key: str) -> bool:
+def is_under(launch: Launch, key: str) -> bool:
     """Whether the launch takes a place under this cap."""
     kind, _, name = key.partition(" ")
     return kind == "agents" or getattr(launch, kind) == name
@@ -119,14 +130,14 @@ def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
     """The hard caps: of the host, the role, the harness and the credential."""
     others = [permit.launch for permit in at.permits if permit.launch.kind in COUNTED]
     for key, cap in host.settings.caps.items():
-        if not _is_under(launch, key):
+        if not is_under(launch, key):
             continue
         limit, what = key.partition(" ")[0], _whom(key)
         if cap == 0:
             # An agent of a run that goes on waits: the operator may change their mind.
             verdict: Verdict = "hold" if launch.kind == "agent" else "refuse"
             return Answer(verdict=verdict, reason=f"{what} may not run on this host", limit=limit)
-        taken = sum(_is_under(other, key) for other in others)
+        taken = sum(is_under(other, key) for other in others)
         # Who has waited longer for the same place goes first, but nobody without work before somebody with.
         before = [
             wait
@@ -135,10 +146,10 @@ def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
             and wait.launch.kind in COUNTED
             and wait.launch.holder != launch.holder
             and wait.launch.needed >= launch.needed
-            and _is_under(wait.launch, key)
+            and is_under(wait.launch, key)
         ]
-        mine = _since(launch, at)
-        ahead = sum(wait.since.is_before(mine) for wait in before)
+        mine = _waited_s(_since(launch, at), at.now)
+        ahead = sum(_waited_s(wait.since, at.now) > mine for wait in before)
         if taken + ahead >= cap:
             return _hold(limit, f"{what} may have {cap} at once, {taken} are there" + f", {ahead} wait" * bool(ahead))
     return None
@@ -172,6 +183,11 @@ def _since(launch: Launch, at: Situation) -> Moment:
     """Since when it has waited. Who has had no work so far has not waited yet."""
     waits = (wait for wait in at.waits if wait.launch.holder == launch.holder)
     return next((wait.since for wait in waits if wait.launch.needed == launch.needed), at.now)
+
+
+def _waited_s(since: Moment, now: Moment) -> float:
+    """Who has waited since before the machine booted has waited longest, whatever its clock says."""
+    return math.inf if since.boot != now.boot else now.since(since)
 
 
 def _goes_first(launch: Launch, at: Situation) -> bool:

@@ -54,11 +54,16 @@ def has_work(view: RunView, agent: str) -> bool:
     if (duty is not None and duty.kind != "mail") or view.waiting_messages(agent):
         return True
     for task in view.tasks.values():
-        if agent in task.holders and task.state in ("pending", "returned") and _is_open(view, task):
-            others = (view.agents.get(holder) for holder in task.holders)
-            if not any(other is not None and other.confirmed and other.state != "ERROR" for other in others):
-                return True
+        is_mine = agent in task.holders and task.state in ("pending", "returned") and _is_open(view, task)
+        if is_mine and not any(_is_free(view, holder) for holder in task.holders):
+            return True
     return False
+
+
+def _is_free(view: RunView, holder: str) -> bool:
+    """Whether that agent is there and has nothing else to do."""
+    agent = view.agents.get(holder)
+    return agent is not None and bool(agent.confirmed) and agent.state != "ERROR" and view.duty_of(holder) is None
 
 
 def _is_open(view: RunView, task: TaskRecord) -> bool:

@@ -6,7 +6,7 @@ the captain that carries out the order looks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dogwatch.model.memory import HostRecord
@@ -20,6 +20,17 @@ DONE_S = 60.0
 """So long a worker that no phase needs any more must have been idle before it makes room for who waits."""
 STARVED_S = 120.0
 """Somebody with work who has waited for memory for so long is as good a reason as RED."""
+ASKED_AGAIN_S = 300.0
+"""Whose captain has refused is left out for so long: others may be able to make room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """Somebody with work that is held, and for how long. `places` are the caps that it waits for, as in
+    `HostSettings.caps`; none where it waits for memory."""
+
+    waited_s: float
+    places: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,32 +47,51 @@ def choose(
     views: Iterable[RunView],
     watched: Mapping[str, Mapping[str, AgentWatch]],
     host: HostRecord,
-    waiting_s: float | None,
+    wants: Sequence[Want],
     now: Moment,
+    *,
+    is_red: bool,
+    asked: Collection[tuple[str, str, int]] = (),
 ) -> Reclaim | None:
-    """The idle worker that is to rest next, or None. `waiting_s` is how long the first of those that are needed has
-    waited for memory, None where nobody does."""
-    short = host.zone == "RED" or (waiting_s is not None and waiting_s >= STARVED_S)
-    if not short and waiting_s is None:
+    """The idle worker that is to rest next, or None. `is_red` is whether memory is RED and not getting better; `asked`
+    are the incarnations that were to rest already."""
+    if not is_red and not wants:
         return None
-    cycle = host.reclaimed is None or now.since(host.reclaimed) >= host.settings.cycle_s
+    last = host.reclaimed
+    cycle = last is None or last.boot != now.boot or now.since(last) >= host.settings.cycle_s
     found: list[tuple[bool, int, Reclaim]] = []
     for view in views:
         for name, agent in view.agents.items():
             seen = watched.get(view.run.run, {}).get(name)
-            if seen is None or agent.process is None or agent.state != "WAITING" or not is_idle(view, name, seen):
+            # A reviewer that has voted is BUSY until all have.
+            is_there = agent.process is not None and agent.state in ("WAITING", "BUSY")
+            if seen is None or not is_there or not is_idle(view, name, seen):
                 continue
+            if (view.run.run, name, agent.incarnation) in asked:
+                continue
+            helped = [want for want in wants if not want.places or want.places & _places(view, name)]
+            waiting_s = max((want.waited_s for want in helped), default=None)
+            short = is_red or (waiting_s is not None and waiting_s >= STARVED_S)
             idle_s = now.since(seen.since)
             done = is_done(view, name)
             makes_room = done and waiting_s is not None and host.zone != "RED" and idle_s >= DONE_S
             if not makes_room and not (short and cycle and idle_s >= host.settings.idle_s):
                 continue
-            why = f"memory is {host.zone}: {host.why}" if host.zone == "RED" else "somebody with work waits for memory"
+            what = "memory" if any(not want.places for want in helped) else "a place"
+            why = f"memory is {host.zone}: {host.why}" if is_red else f"somebody with work waits for {what}"
             memory = host.readings.agents.get(f"{view.run.run}/{name}")
             size = memory.rss_bytes if memory is not None else 0
             found.append((done, size, Reclaim(run=view.run.run, agent=name, incarnation=agent.incarnation, why=why)))
     # Who will not be needed again goes first, and of those the largest.
     return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _places(view: RunView, agent: str) -> set[str]:
+    """The caps under which the agent takes a place."""
+    role = view.role_of(agent)
+    if role is None:
+        return {"agents"}
+    return {"agents", f"role {role.name}", f"harness {role.harness}", f"credential {role.account}"}
 
 
 def is_idle(view: RunView, agent: str, seen: AgentWatch) -> bool:

@@ -75,7 +75,7 @@ TABLE = (
         False,
         0.05,
         lambda r: float(r.processes),
-        lambda value: f"{value:.0f}",
+        lambda value: f"{int(value)}",
         _process_scale,
     ),
     Sensor(

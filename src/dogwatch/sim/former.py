@@ -33,6 +33,8 @@ ENDLESS = Readings(size_bytes=2**60)
 class FormerWatch(MemoryWatch):
     """Zones with the table's own lines. What the gates read says that there is always room."""
 
+    is_calming = False
+
     def look(
         self, eyes: CrewEyes, ledger: Store, lease: Lease, runs: Sequence[str], now: Moment, log: Log
     ) -> HostRecord:

@@ -49,10 +49,13 @@ def load_host(path: str) -> HostSettings:
 def parse_host(data: bytes, path: str = "host.yaml") -> HostSettings:
     """The settings in these bytes."""
     try:
-        found = yaml.safe_load(data.decode("utf-8"))
+        text = data.decode("utf-8")
+        found, twice = yaml.safe_load(text), _twice(yaml.compose(text, yaml.SafeLoader))
     except Exception as error:  # what is tagged as something that it is not, PyYAML meets with errors of all kinds
         first = shortened(printable(str(error).partition("\n")[0]))
         raise SpecError(f"{path}: not YAML: {first}", hint="for example: parallel: 3") from None
+    if twice:
+        raise SpecError(f"{path}: {shortened(printable(twice))!r} stands there twice", hint="remove one of the two")
     if found is None:
         return HostSettings()
     if not isinstance(found, dict):
@@ -68,6 +71,15 @@ def parse_host(data: bytes, path: str = "host.yaml") -> HostSettings:
         except ValueError as error:
             raise SpecError(f"{path}: {name}: {error}", hint="docs/memory.md explains each setting") from None
     return HostSettings(**values)
+
+
+def _twice(node: yaml.Node | None) -> str:
+    """A name that stands twice in a mapping, or in one of its values: which of them counts, nobody could tell."""
+    if not isinstance(node, yaml.MappingNode):
+        return ""
+    names = [str(name.value) for name, _ in node.value]
+    again = next((name for name in names if names.count(name) > 1), "")
+    return again or next((found for _, value in node.value if (found := _twice(value))), "")
 
 
 def _size(value: Any) -> int:
@@ -106,10 +118,13 @@ def _confidence(value: Any) -> float:
     return float(value)
 
 
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 86_400:
-        raise ValueError(f"{shortened(kind_of(value))} is no number of seconds from 1 to 86400")
-    return float(value)
+def _seconds(least: int, most: int) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise ValueError(f"{shortened(kind_of(value))} is no number of seconds from {least} to {most}")
+        return float(value)
+
+    return read
 
 
 _KNOWN: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -122,7 +137,7 @@ _KNOWN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "harnesses": ("harnesses", _caps),
     "credentials": ("credentials", _caps),
     "confidence": ("confidence", _confidence),
-    "calm_s": ("calm_s", _seconds),
-    "idle_s": ("idle_s", _seconds),
-    "cycle_s": ("cycle_s", _seconds),
+    "calm_s": ("calm_s", _seconds(1, 3600)),
+    "idle_s": ("idle_s", _seconds(1, 86_400)),
+    "cycle_s": ("cycle_s", _seconds(5, 3600)),
 }

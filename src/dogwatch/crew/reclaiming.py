@@ -84,9 +84,11 @@ def _want(wait: WaitRecord, settings: HostSettings, now: Moment) -> Want | None:
     # Who has waited since before the machine booted has waited for long.
     since = math.inf if wait.since.boot != now.boot else now.since(wait.since)
     waited_s = 0.0 if launch.kind == "run" else since
+    if limit in CAPS and launch.kind == "run":
+        return None  # The places of a whole run are free when another one ends.
     if limit in CAPS:
         keys = [key for key, cap in settings.caps.items() if cap and key.partition(" ")[0] == limit]
-        places = frozenset(key for key in keys if launch.places.get(key) or is_under(launch, key))
+        places = frozenset(key for key in keys if is_under(launch, key))
         return Want(waited_s=waited_s, places=places) if places else None
     return Want(waited_s=waited_s) if limit in MEMORY_LIMITS else None
 

@@ -76,6 +76,13 @@ def test_each_waiting_run_says_for_what(ledger: Store, capsys: pytest.CaptureFix
     assert rows[1][2:] == ["order", f"{first} is before it"]
 
 
+def test_settings_that_could_never_be_read_are_told_as_what_holds_everything(
+    ledger: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_host(ledger, problem="host.yaml: not YAML", is_unset=True)
+    assert "host.yaml cannot be used, nothing starts before it is mended: host.yaml: not YAML" in queue(capsys)
+
+
 def test_whoever_was_let_in_is_shown_with_what_it_uses_and_the_caps(
     ledger: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ def _host(host: HostRecord, now: Moment) -> dict[str, Any]:
         "missing": list(host.readings.missing),
         "spacious": host.spacious,
         "problem": host.problem,
+        "is_unset": host.is_unset,
         "zone_s": dict(host.zone_s),
     }
 
@@ -197,7 +198,8 @@ def _host_lines(host: Mapping[str, Any] | None) -> Iterable[str]:
     if host["missing"]:
         yield f"this machine has no sensor for: {', '.join(host['missing'])}"
     if host["problem"]:
-        yield f"host.yaml cannot be used, the last settings still hold: {host['problem']}"
+        what = "nothing starts before it is mended" if host["is_unset"] else "the last settings still hold"
+        yield f"host.yaml cannot be used, {what}: {host['problem']}"
 
 
 def _profile_lines(profiles: Sequence[Mapping[str, Any]], table: Callable[..., list[str]]) -> list[str]:

@@ -1,5 +1,5 @@
 """The ledger: what a durable append costs, how long a writer waits among others, and how the engines stand among
-their rivals: mailboxes of files, and a Redis that syncs each command."""
+their rivals: mailboxes of files, and a Redis that syncs each command. PostgreSQL's own limit is measured along."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from bench.bare_postgres import BarePostgresClient
 from bench.harness import Figure, Rate, scratch
 from bench.ledger_notice import PING, StampedPostgresStore, StampedSqliteStore, notice_times_ms
 from bench.ledger_work import BODY, OPERATIONS, WRITERS, LedgerClient, System, compare, operation_id, record
@@ -27,7 +28,7 @@ from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.ledger.sqlite_tx import SqliteTx
 from dogwatch.world.clock import SystemClock
 
-SQLITE, POSTGRES, MAILBOXES, REDIS = "SQLite", "PostgreSQL", "mailboxes", "Redis"
+SQLITE, POSTGRES, BARE, MAILBOXES, REDIS = "SQLite", "PostgreSQL", "bare libpq", "mailboxes", "Redis"
 ROUNDS = 500
 ROUND_APPENDS = 10
 SATURATION_S = 10.0
@@ -50,6 +51,7 @@ def _rivals(folder: Path) -> Sequence[Figure]:
         systems = [
             System(SQLITE, partial(LedgerClient, partial(open_store, path, clock))),
             System(POSTGRES, partial(LedgerClient, partial(open_store, url, clock, bells=bells))),
+            System(BARE, partial(BarePostgresClient, url, partial(open_store, url, clock, bells=bells))),
             System(MAILBOXES, partial(MailboxClient, str(folder / "mail"))),
             System(REDIS, partial(RedisClient, redis)),
         ]

@@ -70,7 +70,7 @@ class LedgerClient:
 
     def __init__(self, open_ledger: Callable[[], Store]) -> None:
         self._store = open_ledger()
-        self._lease: Lease | None = None
+        self.lease: Lease | None = None
 
     def append(self) -> None:
         self._store.run(record)
@@ -83,13 +83,13 @@ class LedgerClient:
         return self._store.run(lambda tx: _take(tx, queue))
 
     def acquire(self, name: str) -> None:
-        self._lease = self._store.run(lambda tx: tx.acquire(name, HOLDER, TTL_S))
-        assert self._lease is not None
+        self.lease = self._store.run(lambda tx: tx.acquire(name, HOLDER, TTL_S))
+        assert self.lease is not None
 
     def renew(self) -> None:
-        lease = self._lease
+        lease = self.lease
         assert lease is not None
-        self._lease = self._store.run(lambda tx: tx.renew(lease, TTL_S))
+        self.lease = self._store.run(lambda tx: tx.renew(lease, TTL_S))
 
     def close(self) -> None:
         self._store.close()

@@ -204,16 +204,26 @@ def test_check_names_everything_that_was_broken_by_hand(places: Places, engine: 
     assert all(line in text for line in lines)
 
 
+def flipped(data: bytes) -> bytes:
+    """With one bit turned in the middle, where that matters: another distance to the same words means the same text."""
+    whole = zlib.decompress(data)
+    for place in range(len(data) // 2, len(data)):
+        broken = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        try:
+            assert zlib.decompress(broken) == whole
+        except zlib.error:
+            return broken
+    raise AssertionError("no bit matters")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_damaged_archive_is_an_error_for_readers_and_a_finding_for_check(places: Places, engine: str) -> None:
     place = places.full(engine)
     place.ledger("compact", "--keep", "0s")
     with raw(place) as connection:
         ((data,),) = connection.execute("SELECT data FROM archives").fetchall()
-    flipped = bytearray(data)
-    flipped[len(data) // 2] ^= 1
     mark = "%s" if place.url else "?"
-    for broken in (bytes(flipped), data[:-5], b"", zlib.compress(b"5"), zlib.compress(b"[1]"), zlib.compress(b"\xff")):
+    for broken in (flipped(data), data[:-5], b"", zlib.compress(b"5"), zlib.compress(b"[1]"), zlib.compress(b"\xff")):
         with raw(place) as connection:
             connection.execute(f"UPDATE archives SET data = {mark}", (broken,))
         code, said = at_once(place, "check")

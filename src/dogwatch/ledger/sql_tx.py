@@ -106,7 +106,7 @@ class SqlTx(SqlReader):
         """The lease with a new end."""
         expires = self.now.plus(seconds(ttl_s, "a lease's time"))
         values = (*columns(self.now), *columns(expires), self._host, ttl_s, *self._standing(lease))
-        self.must(_renewal(self.dialect.now), values, lambda: _lost(lease), news=False)
+        self.must(renewal(self.dialect.now), values, lambda: _lost(lease), news=False)
         return Lease(lease.name, lease.holder, lease.slot, lease.fence, self.now, expires)
 
     def check(self, lease: Lease) -> None:
@@ -258,7 +258,7 @@ def _lease_stands(now: str) -> str:
 
 
 @cache
-def _renewal(now: str) -> str:
+def renewal(now: str) -> str:
     return (
         "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?, expires_boot = ?, expires_mono = ?,"
         f" expires_wall = ?, host = ?, expires_server = {now} + ? WHERE {_lease_stands(now)}"

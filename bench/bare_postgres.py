@@ -1,0 +1,132 @@
+"""How fast PostgreSQL could be at all: the ledger's own statements on bare libpq, without anything of the ledger's.
+
+It checks nothing, tries nothing again, rings no bell, and does not find out what became of a commit in doubt. What it
+does not reach, no ledger on this server and this machine can.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from bench.ledger_work import BODY, HOLDER, KIND, TTL_S, LedgerClient, operation_id
+from dogwatch.ledger.api import Store
+from dogwatch.ledger.postgres_session import numbered
+from dogwatch.ledger.postgres_tx import CLAIM_AND_ACK, NEW_EVENT, NOW, PICK, SETTINGS, WRITING
+from dogwatch.ledger.sql_tx import EVENT, columns, renewal
+from dogwatch.model.moment import Moment
+from dogwatch.world.clock import SystemClock
+
+HOST = "bench"
+TAKE = f"WITH done AS ({CLAIM_AND_ACK} RETURNING 1) {EVENT} SELECT ?, ?, ?, ?, ?, ?, ?, ? FROM done RETURNING 1"  # noqa: S608
+STATEMENTS = {
+    b"begin": WRITING,
+    b"commit": "COMMIT",
+    b"append": NEW_EVENT,
+    b"pick": PICK,
+    b"take": TAKE,
+    b"renew": f"{renewal(NOW)} RETURNING 1",
+}
+
+
+class BarePostgresClient:
+    """One connection. Queues and leases are made by a ledger, which is not measured."""
+
+    def __init__(self, url: str, open_ledger: Callable[[], Store]) -> None:
+        self._ledger = LedgerClient(open_ledger)
+        self._connection = psycopg.connect(url, autocommit=True)
+        for setting, value in SETTINGS.items():
+            self._connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+        self._wire = self._connection.pgconn
+        self._wire.nonblocking = 1
+        self._wire.enter_pipeline_mode()
+        self._poll = select.poll()
+        self._poll.register(self._wire.socket, select.POLLIN)
+        for name, statement in STATEMENTS.items():
+            self._wire.send_prepare(name, numbered(statement))
+        self._answers(len(STATEMENTS))
+        self._clock = SystemClock()
+        self._mark: bytes | None = None
+
+    def append(self) -> None:
+        self._in_one(b"append", self._event())
+
+    def fill(self, queue: str, n: int) -> None:
+        self._ledger.fill(queue, n)
+
+    def take(self, queue: str) -> bool:
+        # Who was just overtaken looks again, as the ledger does.
+        while (item := self._pick(queue)) is not None:
+            place, fence = item
+            now = self._clock.now()
+            claim = (HOLDER, *columns(now.plus(TTL_S)), HOST, TTL_S, place, queue, fence, *_here(now))
+            if self._in_one(b"take", _encoded(claim) + self._event()) is not None:
+                return True
+        return False
+
+    def acquire(self, name: str) -> None:
+        self._ledger.acquire(name)
+
+    def renew(self) -> None:
+        lease, now = self._ledger.lease, self._clock.now()
+        assert lease is not None
+        grant = (lease.name, lease.slot, lease.holder, lease.fence, *_here(now))
+        values = (*columns(now), *columns(now.plus(TTL_S)), HOST, TTL_S, *grant)
+        assert self._in_one(b"renew", _encoded(values)) is not None
+
+    def close(self) -> None:
+        self._ledger.close()
+        self._connection.close()
+
+    def _pick(self, queue: str) -> tuple[str, int] | None:
+        """Place and fence of an item, which is read as the ledger's users read it."""
+        self._wire.send_query_prepared(b"pick", [self._mark, *_encoded((queue, *_here(self._clock.now())))])
+        found = self._answers(1)
+        if found is None:
+            return None
+        self._mark = found.get_value(0, 1)
+        json.loads(found.get_value(0, 4) or b"")
+        return (found.get_value(0, 0) or b"").decode(), int(found.get_value(0, 5) or 0)
+
+    def _in_one(self, statement: bytes, values: Sequence[bytes | None]) -> Any:
+        self._wire.send_query_prepared(b"begin", [])
+        self._wire.send_query_prepared(statement, values)
+        self._wire.send_query_prepared(b"commit", [])
+        return self._answers(3)
+
+    def _answers(self, count: int) -> Any:
+        """Sends what there is; the last answer that has a row, of so many."""
+        self._wire.pipeline_sync()
+        while self._wire.flush():
+            pass
+        found = None
+        for _ in range(count):
+            result = self._result()
+            if result.error_message:
+                raise RuntimeError(result.error_message.decode())
+            found = result if result.ntuples else found
+            self._wire.get_result()
+        self._result()
+        return found
+
+    def _result(self) -> Any:
+        while self._wire.is_busy():
+            self._poll.poll()
+            self._wire.consume_input()
+        return self._wire.get_result()
+
+    def _event(self) -> list[bytes | None]:
+        now = self._clock.now()
+        return _encoded((operation_id(), "demo", HOLDER, KIND, *columns(now), json.dumps(BODY)))
+
+
+def _here(now: Moment) -> tuple[str, str, float]:
+    return HOST, now.boot, now.mono
+
+
+def _encoded(values: Sequence[Any]) -> list[bytes | None]:
+    return [value.encode() if isinstance(value, str) else repr(value).encode() for value in values]

@@ -122,6 +122,11 @@ def test_ending_an_agents_processes_leaves_what_a_person_runs_in_its_session(fle
     beside = process_of(fleet, split)
     captain = fleet.crew("captain", run)
     assert captain is not None
-    assert end_marked(fleet.home, fleet.boot, run, "writer") >= 1
-    assert life(beside, fleet.boot) == "alive"
-    assert life(captain, fleet.boot) == "alive", "the crew carries no agent's mark"
+    # Else it starts the agent again at once, in a session that takes the place of this one.
+    fleet.kill(captain, signal.SIGSTOP)
+    try:
+        assert end_marked(fleet.home, fleet.boot, run, "writer") >= 1
+        assert life(beside, fleet.boot) == "alive"
+        assert life(captain, fleet.boot) == "alive", "the crew carries no agent's mark"
+    finally:
+        fleet.kill(captain, signal.SIGCONT)

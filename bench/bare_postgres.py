@@ -1,7 +1,7 @@
 """How fast PostgreSQL could be at all: the ledger's own statements on bare libpq, without anything of the ledger's.
 
-It checks nothing, rings no bell, and does not find out what became of a commit in doubt. What it
-does not reach, no ledger on this server and this machine can.
+It checks nothing, rings no bell, and does not find out what became of a commit in doubt. What it does not reach, no
+ledger on this server and this machine can.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ STATEMENTS = {
     b"take": TAKE,
     b"renew": f"{renewal(NOW)} RETURNING 1",
 }
-
-
 BUSY = (b"40001", b"40P01")
 
 

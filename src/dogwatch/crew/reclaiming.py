@@ -5,7 +5,6 @@ The worker's next incarnation begins when there is work or mail for it, through 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 
 from dogwatch.crew.helm import Helm
@@ -15,13 +14,12 @@ from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.ledger.api import Item, Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all, load_whole
 from dogwatch.model.admission import WaitRecord
-from dogwatch.model.memory import HostRecord, HostSettings
+from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, WatchRecord
 from dogwatch.model.view import RunView
-from dogwatch.policy.admission import CAPS, MEMORY_LIMITS, is_under
 from dogwatch.policy.judge import judge
-from dogwatch.policy.reclaim import Reclaim, Want, choose, refusal
+from dogwatch.policy.reclaim import Reclaim, choose, refusal, want_of
 from dogwatch.policy.waits import waits
 from dogwatch.world.tmux import ProbeFailedError
 
@@ -36,7 +34,6 @@ def order_reclaim(
     found = ledger.read(lambda reader: _choose(reader, host, runs, now, is_red=is_red, asked=memory.asked(now)))
     if found is None:
         return None
-    memory.note_asked((found.run, found.agent, found.incarnation), now)
     body = {
         "order": RECLAIM,
         "agent": found.agent,
@@ -52,6 +49,7 @@ def order_reclaim(
         memory.note_reclaim(tx)
 
     ledger.run(fn)
+    memory.note_asked((found.run, found.agent, found.incarnation), now)
     return found
 
 
@@ -65,7 +63,7 @@ def _choose(
     asked: Collection[tuple[str, str, int]],
 ) -> Reclaim | None:
     held = [wait for wait in load_all(reader, WaitRecord, "waits/") if wait.launch.needed]
-    wants = [want for wait in held if (want := _want(wait, host.settings, now)) is not None]
+    wants = [want for wait in held if (want := want_of(wait, host.settings, now)) is not None]
     if not wants and not is_red:
         return None
     if any(item.body.get("order") == RECLAIM for run in runs for item in reader.items(orders_queue(run))):
@@ -75,22 +73,6 @@ def _choose(
     seen = {run: load(reader, WatchRecord, f"watch/{run}") for run in runs}
     watched = {run: record.agents for run, record in seen.items() if record is not None}
     return choose(views, watched, host, wants, now, is_red=is_red, asked=asked)
-
-
-def _want(wait: WaitRecord, settings: HostSettings, now: Moment) -> Want | None:
-    """What whoever waits there would be helped with; None where nobody who rests could help."""
-    launch, limit = wait.launch, wait.answer.limit
-    # A run that waits in the queue is no reason to send anybody to rest who will be needed again: only agents starve.
-    # Who has waited since before the machine booted has waited for long.
-    since = math.inf if wait.since.boot != now.boot else now.since(wait.since)
-    waited_s = 0.0 if launch.kind == "run" else since
-    if limit in CAPS and launch.kind == "run":
-        return None  # The places of a whole run are free when another one ends.
-    if limit in CAPS:
-        keys = [key for key, cap in settings.caps.items() if cap and key.partition(" ")[0] == limit]
-        places = frozenset(key for key in keys if is_under(launch, key))
-        return Want(waited_s=waited_s, places=places) if places else None
-    return Want(waited_s=waited_s) if limit in MEMORY_LIMITS else None
 
 
 def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:

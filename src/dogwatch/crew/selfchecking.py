@@ -27,7 +27,9 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
     results = run_checks(_facts(helm, view))
     known = {one.name: one for one in before.results} if before is not None else {}
     is_fresh = before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < REWRITE_S
-    if before is not None and is_fresh and all(known[one.name].result == one.result for one in results):
+    # One that an earlier version did not make has no result yet.
+    is_same = all(one.name in known and known[one.name].result == one.result for one in results)
+    if before is not None and is_fresh and is_same:
         return before
     dated = []
     failed = []

@@ -148,8 +148,8 @@ def _caps(launch: Launch, at: Situation, host: HostRecord) -> Answer | None:
             and wait.launch.needed >= launch.needed
             and is_under(wait.launch, key)
         ]
-        mine = _waited_s(_since(launch, at), at.now)
-        ahead = sum(_waited_s(wait.since, at.now) > mine for wait in before)
+        mine = waited_s(_since(launch, at), at.now)
+        ahead = sum(waited_s(wait.since, at.now) > mine for wait in before)
         if taken + ahead >= cap:
             return _hold(limit, f"{what} may have {cap} at once, {taken} are there" + f", {ahead} wait" * bool(ahead))
     return None
@@ -185,7 +185,7 @@ def _since(launch: Launch, at: Situation) -> Moment:
     return next((wait.since for wait in waits if wait.launch.needed == launch.needed), at.now)
 
 
-def _waited_s(since: Moment, now: Moment) -> float:
+def waited_s(since: Moment, now: Moment) -> float:
     """Who has waited since before the machine booted has waited longest, whatever its clock says."""
     return math.inf if since.boot != now.boot else now.since(since)
 

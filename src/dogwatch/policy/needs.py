@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dogwatch.model.plan import Phase, Plan
+from dogwatch.model.plan import Phase, Plan, Role
 from dogwatch.model.records import TaskRecord
 from dogwatch.model.view import RunView
 
@@ -32,6 +32,11 @@ def lives(plan: Plan) -> dict[str, tuple[int, int]]:
     return {agent: spans.get(agent, (0, len(plan.phases))) for agent in plan.agents()}
 
 
+def places_of(role: Role) -> tuple[str, ...]:
+    """The caps under which a holder of the role takes a place, as in `HostSettings.caps`."""
+    return "agents", f"role {role.name}", f"harness {role.harness}", f"credential {role.account}"
+
+
 def places(plan: Plan, *, all_along: bool = False) -> dict[str, int]:
     """How many places under each kind of cap the run takes at once at most: `agents`, `role NAME` and so on. With
     `all_along` everybody lives from its beginning to its end."""
@@ -41,7 +46,7 @@ def places(plan: Plan, *, all_along: bool = False) -> dict[str, int]:
         found: Counter[str] = Counter()
         for role in plan.roles:
             there = sum(all_along or spans[agent][0] <= number <= spans[agent][1] for agent in role.agents())
-            for key in ("agents", f"role {role.name}", f"harness {role.harness}", f"credential {role.account}"):
+            for key in places_of(role):
                 found[key] += there
         most |= found
     return dict(most)
@@ -49,7 +54,7 @@ def places(plan: Plan, *, all_along: bool = False) -> dict[str, int]:
 
 def has_work(view: RunView, agent: str) -> bool:
     """Whether the agent has something to do at this moment: work of its own, a message that is on its way to it, or a
-    task that can be given to nobody else. A letter that it has got is no work; nor is a review not asked for yet."""
+    task that nobody else is free for. A letter that it has got is no work; nor is a review not asked for yet."""
     duty = view.duty_of(agent)
     if (duty is not None and duty.kind != "mail") or view.waiting_messages(agent):
         return True

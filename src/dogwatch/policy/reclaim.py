@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dogwatch.model.memory import HostRecord
+from dogwatch.model.admission import WaitRecord
+from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentWatch
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
-from dogwatch.policy.needs import has_work, is_done
+from dogwatch.policy.admission import CAPS, MEMORY_LIMITS, is_under, waited_s
+from dogwatch.policy.needs import has_work, is_done, places_of
 
 DONE_S = 60.0
 """So long a worker that no phase needs any more must have been idle before it makes room for who waits."""
@@ -43,6 +45,20 @@ class Reclaim:
     why: str
 
 
+def want_of(wait: WaitRecord, settings: HostSettings, now: Moment) -> Want | None:
+    """What whoever waits there would be helped with; None where nobody who rests could help."""
+    launch, limit = wait.launch, wait.answer.limit
+    # A run that waits in the queue is no reason to send anybody to rest who will be needed again: only agents starve.
+    waiting_s = 0.0 if launch.kind == "run" else waited_s(wait.since, now)
+    if limit not in CAPS:
+        return Want(waited_s=waiting_s) if limit in MEMORY_LIMITS else None
+    if launch.kind == "run":
+        return None  # The places of a whole run are free when another one ends.
+    keys = [key for key, cap in settings.caps.items() if cap and key.partition(" ")[0] == limit]
+    places = frozenset(key for key in keys if is_under(launch, key))
+    return Want(waited_s=waiting_s, places=places) if places else None
+
+
 def choose(
     views: Iterable[RunView],
     watched: Mapping[str, Mapping[str, AgentWatch]],
@@ -69,7 +85,9 @@ def choose(
                 continue
             if (view.run.run, name, agent.incarnation) in asked:
                 continue
-            helped = [want for want in wants if not want.places or want.places & _places(view, name)]
+            role = view.role_of(name)
+            mine = places_of(role) if role is not None else ("agents",)
+            helped = [want for want in wants if not want.places or want.places.intersection(mine)]
             waiting_s = max((want.waited_s for want in helped), default=None)
             short = is_red or (waiting_s is not None and waiting_s >= STARVED_S)
             idle_s = now.since(seen.since)
@@ -84,14 +102,6 @@ def choose(
             found.append((done, size, Reclaim(run=view.run.run, agent=name, incarnation=agent.incarnation, why=why)))
     # Who will not be needed again goes first, and of those the largest.
     return max(found, key=lambda one: one[:2])[2] if found else None
-
-
-def _places(view: RunView, agent: str) -> set[str]:
-    """The caps under which the agent takes a place."""
-    role = view.role_of(agent)
-    if role is None:
-        return {"agents"}
-    return {"agents", f"role {role.name}", f"harness {role.harness}", f"credential {role.account}"}
 
 
 def is_idle(view: RunView, agent: str, seen: AgentWatch) -> bool:

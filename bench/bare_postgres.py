@@ -1,7 +1,7 @@
-"""How fast PostgreSQL could be at all: the ledger's own statements on bare libpq, without anything of the ledger's.
+"""What the ledger's own code costs: its statements on bare libpq, without anything of the ledger's around them.
 
-It checks nothing, rings no bell, and does not find out what became of a commit in doubt. What it does not reach, no
-ledger on this server and this machine can.
+It checks nothing, rings no bell, does not find out what became of a commit in doubt, and looks for the next item from
+the queue's beginning on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from bench.ledger_work import BODY, HOLDER, KIND, TTL_S, LedgerClient, operation_id
+from bench.ledger_work import BODY, HOLDER, HOST, KIND, TTL_S, LedgerClient, operation_id
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.postgres_session import numbered
 from dogwatch.ledger.postgres_tx import CLAIM_AND_ACK, NEW_EVENT, NOW, PICK, SETTINGS, WRITING
@@ -22,8 +22,8 @@ from dogwatch.ledger.sql_tx import EVENT, columns, renewal
 from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
 
-HOST = "bench"
-TAKE = f"WITH done AS ({CLAIM_AND_ACK} RETURNING 1) {EVENT} SELECT ?, ?, ?, ?, ?, ?, ?, ? FROM done RETURNING 1"  # noqa: S608
+EVENT_VALUES = ", ".join(f"?{number}" for number in range(11, 19))
+TAKE = f"WITH done AS ({CLAIM_AND_ACK} RETURNING 1) {EVENT} SELECT {EVENT_VALUES} FROM done"  # noqa: S608
 STATEMENTS = {
     b"begin": WRITING,
     b"commit": "COMMIT",
@@ -31,7 +31,7 @@ STATEMENTS = {
     b"append": NEW_EVENT,
     b"pick": PICK,
     b"take": TAKE,
-    b"renew": f"{renewal(NOW)} RETURNING 1",
+    b"renew": renewal(NOW),
 }
 BUSY = (b"40001", b"40P01")
 
@@ -68,9 +68,9 @@ class BarePostgresClient:
     def take(self, queue: str) -> bool:
         # Who was just overtaken looks again, as the ledger does.
         while (item := self._pick(queue)) is not None:
-            place, fence = item
+            place, identity, fence = item
             now = self._clock.now()
-            claim = (HOLDER, *columns(now.plus(TTL_S)), HOST, TTL_S, place, queue, fence, *_here(now))
+            claim = (*_here(now), now.wall, TTL_S, HOLDER, place, queue, identity, fence)
             if self._in_one(b"take", _encoded(claim) + self._event()) is not None:
                 return True
         return False
@@ -82,22 +82,22 @@ class BarePostgresClient:
         lease, now = self._ledger.lease, self._clock.now()
         assert lease is not None
         grant = (lease.name, lease.slot, lease.holder, lease.fence, *_here(now))
-        values = (*columns(now), *columns(now.plus(TTL_S)), HOST, TTL_S, *grant)
-        assert self._in_one(b"renew", _encoded(values)) is not None
+        assert self._in_one(b"renew", _encoded((*grant, now.wall, TTL_S))) is not None
 
     def close(self) -> None:
         self._ledger.close()
         self._connection.close()
 
-    def _pick(self, queue: str) -> tuple[str, int] | None:
-        """Place and fence of an item, which is read as the ledger's users read it."""
-        self._wire.send_query_prepared(b"pick", [self._mark, *_encoded((queue, *_here(self._clock.now())))])
+    def _pick(self, queue: str) -> tuple[str, str, int] | None:
+        """Place, id and fence of an item, which is read as the ledger's users read it."""
+        self._wire.send_query_prepared(b"pick", [self._mark, *_encoded((queue, 0, *_here(self._clock.now())))])
         found = self._answers(1)
         if found is None:
             return None
         self._mark = found.get_value(0, 1)
         json.loads(found.get_value(0, 4) or b"")
-        return (found.get_value(0, 0) or b"").decode(), int(found.get_value(0, 5) or 0)
+        place, identity = ((found.get_value(0, column) or b"").decode() for column in (0, 3))
+        return place, identity, int(found.get_value(0, 5) or 0)
 
     def _in_one(self, statement: bytes, values: Sequence[bytes | None]) -> Any:
         """One transaction, again where another was in the way."""
@@ -112,7 +112,7 @@ class BarePostgresClient:
                 self._answers(1)
 
     def _answers(self, count: int) -> Any:
-        """Sends what there is; the last answer that has a row, of so many."""
+        """Sends what there is; the last answer, of so many, that has or has changed a row."""
         self._wire.pipeline_sync()
         while self._wire.flush():
             pass
@@ -120,7 +120,7 @@ class BarePostgresClient:
         for _ in range(count):
             result = self._result()
             refused = refused or result.error_field(pq.DiagnosticField.SQLSTATE) or b""
-            found = result if result.ntuples else found
+            found = result if result.ntuples or result.command_tuples else found
             self._wire.get_result()
         self._result()
         if refused:

@@ -133,9 +133,9 @@ def _print_rates(rates: Sequence[Rate]) -> None:
     systems = list(dict.fromkeys(rate.system for rate in rates))
     width = max(map(len, table), default=0)
     if table:
-        print(f"{'operations/s':{width}}" + "".join(f"  {system:>10}" for system in systems))
+        print(f"{'operations/s':{width}}" + "".join(f"  {system:>13}" for system in systems))
     for work, row in table.items():
-        print(f"{work:{width}}" + "".join(f"  {row[system]:>10,.0f}" for system in systems))
+        print(f"{work:{width}}" + "".join(f"  {row[s]:>13,.0f}" if s in row else f"  {'':13}" for s in systems))
 
 
 def _work(rate: Rate) -> str:

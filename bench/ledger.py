@@ -1,5 +1,6 @@
 """The ledger: what a durable append costs, how long a writer waits among others, and how the engines stand among
-their rivals: mailboxes of files, and a Redis that syncs each command. PostgreSQL's own limit is measured along."""
+their rivals: mailboxes of files, and a Redis that syncs each command. What PostgreSQL does without the ledger's code
+is measured along."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from pathlib import Path
 from bench.bare_postgres import BarePostgresClient
 from bench.harness import Figure, Rate, scratch
 from bench.ledger_notice import PING, StampedPostgresStore, StampedSqliteStore, notice_times_ms
-from bench.ledger_work import BODY, OPERATIONS, WRITERS, LedgerClient, System, compare, operation_id, record
-from bench.rivals import MailboxClient, RedisClient
+from bench.ledger_work import BODY, HOST, OPERATIONS, WRITERS, LedgerClient, System, compare, operation_id, record
+from bench.rivals import MailboxClient, RedisClient, UnseenRedisClient
 from bench.servers import postgres_server, redis_server
 from dogwatch.errors import LedgerLockedError
 from dogwatch.ledger import open_store
@@ -29,6 +30,7 @@ from dogwatch.ledger.sqlite_tx import SqliteTx
 from dogwatch.world.clock import SystemClock
 
 SQLITE, POSTGRES, BARE, MAILBOXES, REDIS = "SQLite", "PostgreSQL", "bare libpq", "mailboxes", "Redis"
+UNSEEN = "Redis, unseen"
 ROUNDS = 500
 ROUND_APPENDS = 10
 SATURATION_S = 10.0
@@ -50,10 +52,11 @@ def _rivals(folder: Path) -> Sequence[Figure]:
         path, bells = str(folder / "work.db"), str(folder / "bells")
         systems = [
             System(SQLITE, partial(LedgerClient, partial(open_store, path, clock))),
-            System(POSTGRES, partial(LedgerClient, partial(open_store, url, clock, bells=bells))),
-            System(BARE, partial(BarePostgresClient, url, partial(open_store, url, clock, bells=bells))),
+            System(POSTGRES, partial(LedgerClient, partial(open_store, url, clock, host=HOST, bells=bells))),
+            System(BARE, partial(BarePostgresClient, url, partial(open_store, url, clock, host=HOST, bells=bells))),
             System(MAILBOXES, partial(MailboxClient, str(folder / "mail"))),
             System(REDIS, partial(RedisClient, redis)),
+            System(UNSEEN, partial(UnseenRedisClient, redis), only="claim + event"),
         ]
         rates = compare(systems)
         times_ms = notice_times_ms(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bench.ledger_work import BODY, HOLDER, KIND, TTL_S, operation_id
+from bench.ledger_work import BODY, HOLDER, HOST, KIND, TTL_S, operation_id
 from dogwatch.world.clock import SystemClock
 
 
@@ -128,44 +128,87 @@ class MailboxClient:
 
 # Every script is one atomic step, written to the log and synced before its answer is sent; an operation that comes a
 # second time changes nothing, as in the ledger. Syncing is shared by the clients whose commands came together.
+#
+# The scripts keep what the ledger's contract asks for: events are found by run, by kind and by both; whoever claims
+# sees the item before it says what happened, and an item whose claimer is gone is found again; a lease says when it
+# ends by the clock of its host and by the server's.
 EVENT = """
-local function record(op_id, kind, body, boot, mono, wall)
+local function record(op_id, kind, body, boot, mono, wall, run, agent)
   if not redis.call('SET', 'op:' .. op_id, '', 'NX') then return 0 end
-  redis.call('XADD', 'events', '*', 'op_id', op_id, 'kind', kind, 'run', 'demo', 'agent', 'writer', 'boot', boot,
+  local id = redis.call('XADD', 'events', '*', 'op_id', op_id, 'kind', kind, 'run', run, 'agent', agent, 'boot', boot,
     'mono', mono, 'wall', wall, 'body', body)
+  redis.call('RPUSH', 'run:' .. run, id)
+  redis.call('RPUSH', 'kind:' .. kind, id)
+  redis.call('RPUSH', 'run:' .. run .. ':kind:' .. kind, id)
   return 1
 end
 """
 APPEND = EVENT + "return record(unpack(ARGV))"
-# Claim and acknowledgement are one step here, so only what stands at the end is written: holder, fence and state.
+CLAIM = """
+local id = redis.call('LPOP', 'ready:' .. KEYS[1])
+if not id then return nil end
+local fence = redis.call('HINCRBY', 'fences:' .. KEYS[1], id, 1)
+redis.call('HSET', 'claimed:' .. KEYS[1], id, cjson.encode({ARGV[1], fence, ARGV[2], ARGV[3]}))
+redis.call('ZADD', 'claims:' .. KEYS[1], ARGV[3], id)
+return {id, fence, redis.call('HGET', 'bodies:' .. KEYS[1], id)}
+"""
+ACKNOWLEDGE = (
+    EVENT
+    + """
+local held = cjson.decode(redis.call('HGET', 'claimed:' .. KEYS[1], ARGV[9]))
+if held[1] ~= ARGV[8] or held[2] ~= tonumber(ARGV[10]) or held[3] ~= ARGV[4]
+  or tonumber(held[4]) <= tonumber(ARGV[5]) then return nil end
+redis.call('HSET', 'claimed:' .. KEYS[1], ARGV[9], 'acked')
+redis.call('ZREM', 'claims:' .. KEYS[1], ARGV[9])
+return record(unpack(ARGV))
+"""
+)
+# Claim and acknowledgement in one step, by somebody who need not see the item for it: only what stands at the end is
+# written.
 TAKE = (
     EVENT
     + """
 local id = redis.call('LPOP', 'ready:' .. KEYS[1])
 if not id then return nil end
 local fence = redis.call('HINCRBY', 'fences:' .. KEYS[1], id, 1)
-local body = redis.call('HGET', 'bodies:' .. KEYS[1], id)
-redis.call('HSET', 'claimed:' .. KEYS[1], id, cjson.encode({ARGV[7], fence, ARGV[8], 'acked'}))
+redis.call('HSET', 'claimed:' .. KEYS[1], id, 'acked')
 record(unpack(ARGV))
-return {id, fence, body}
+return {id, fence, redis.call('HGET', 'bodies:' .. KEYS[1], id)}
 """
 )
-ACQUIRE = """
-local held = redis.call('HMGET', 'lease:' .. KEYS[1], 'holder', 'boot', 'expires')
-if held[1] and held[2] == ARGV[2] and tonumber(held[3]) > tonumber(ARGV[3]) then return nil end
+LEASE = """
+local function now()
+  local time = redis.call('TIME')
+  return time[1] + time[2] / 1000000
+end
+local function is_held(by)
+  if not by[1] then return false end
+  if by[1] ~= ARGV[2] then return tonumber(by[4]) > now() end
+  return by[2] == ARGV[3] and tonumber(by[3]) > tonumber(ARGV[4])
+end
+local function write(...)
+  redis.call('HSET', 'lease:' .. KEYS[1], 'host', ARGV[2], 'boot', ARGV[3], 'renewed', ARGV[4],
+    'expires', ARGV[4] + ARGV[6], 'wall', ARGV[5], 'ends', ARGV[5] + ARGV[6], 'server', now() + ARGV[6], ...)
+end
+"""
+ACQUIRE = (
+    LEASE
+    + """
+if is_held(redis.call('HMGET', 'lease:' .. KEYS[1], 'host', 'boot', 'expires', 'server')) then return nil end
 local fence = redis.call('INCR', 'fence:' .. KEYS[1])
-redis.call('HSET', 'lease:' .. KEYS[1], 'holder', ARGV[1], 'fence', fence, 'boot', ARGV[2], 'renewed', ARGV[3],
-  'expires', ARGV[4], 'wall', ARGV[5])
+write('holder', ARGV[1], 'fence', fence)
 return fence
 """
-RENEW = """
-local held = redis.call('HMGET', 'lease:' .. KEYS[1], 'holder', 'fence', 'boot', 'expires')
-if held[1] ~= ARGV[1] or held[2] ~= ARGV[6] or held[3] ~= ARGV[2] or tonumber(held[4]) <= tonumber(ARGV[3]) then
-  return nil
-end
-redis.call('HSET', 'lease:' .. KEYS[1], 'boot', ARGV[2], 'renewed', ARGV[3], 'expires', ARGV[4], 'wall', ARGV[5])
+)
+RENEW = (
+    LEASE
+    + """
+local held = redis.call('HMGET', 'lease:' .. KEYS[1], 'host', 'boot', 'expires', 'server', 'holder', 'fence')
+if held[5] ~= ARGV[1] or held[6] ~= ARGV[7] or not is_held(held) then return nil end
+write()
 return 1
 """
+)
 
 
 class RedisClient:
@@ -179,8 +222,10 @@ class RedisClient:
         self._socket.connect(address)
         self._replies = self._socket.makefile("rb")
         self._clock = SystemClock()
-        scripts = (APPEND, TAKE, ACQUIRE, RENEW)
-        self._append, self._take, self._acquire, self._renew = (self.call("SCRIPT", "LOAD", text) for text in scripts)
+        scripts = (APPEND, CLAIM, ACKNOWLEDGE, TAKE, ACQUIRE, RENEW)
+        self._append, self._claim, self._acknowledge, self._take, self._acquire, self._renew = (
+            self.call("SCRIPT", "LOAD", text) for text in scripts
+        )
         self._lease = ("", 0)
 
     def append(self) -> None:
@@ -194,8 +239,14 @@ class RedisClient:
             self.call("RPUSH", f"ready:{queue}", *names)
 
     def take(self, queue: str) -> bool:
-        now = self._clock.now().mono
-        return self.call("EVALSHA", self._take, 1, queue, *self._event(), HOLDER, now + TTL_S) is not None
+        now = self._clock.now()
+        item = self.call("EVALSHA", self._claim, 1, queue, HOLDER, now.boot, now.mono + TTL_S)
+        if item is None:
+            return False
+        identity, fence, body = item
+        json.loads(body)
+        assert self.call("EVALSHA", self._acknowledge, 1, queue, *self._event(), identity, fence) == 1
+        return True
 
     def acquire(self, name: str) -> None:
         fence = self.call("EVALSHA", self._acquire, 1, name, *self._term())
@@ -212,11 +263,11 @@ class RedisClient:
 
     def _event(self) -> tuple[object, ...]:
         now = self._clock.now()
-        return operation_id(), KIND, json.dumps(BODY), now.boot, now.mono, now.wall
+        return operation_id(), KIND, json.dumps(BODY), now.boot, now.mono, now.wall, "demo", HOLDER
 
     def _term(self) -> tuple[object, ...]:
         now = self._clock.now()
-        return HOLDER, now.boot, now.mono, now.mono + TTL_S, now.wall
+        return HOLDER, HOST, now.boot, now.mono, now.wall, TTL_S
 
     def call(self, *parts: object) -> Any:
         """One command and its answer."""
@@ -238,3 +289,10 @@ class RedisClient:
         if mark == b"*":
             return None if rest == b"-1" else [self._reply() for _ in range(int(rest))]
         raise RuntimeError(f"Redis answered {line!r}")
+
+
+class UnseenRedisClient(RedisClient):
+    """Takes items without seeing them first, which is less than the ledger's users can do."""
+
+    def take(self, queue: str) -> bool:
+        return self.call("EVALSHA", self._take, 1, queue, *self._event()) is not None

@@ -6,9 +6,12 @@ import select
 import socket
 import struct
 import threading
+from contextlib import suppress
 from typing import Self
 
 COMMIT = b"COMMIT"
+FLUSH = b"H\0\0\0\4"
+"""Makes the server send what it has to say so far."""
 
 
 class Proxy:
@@ -19,6 +22,7 @@ class Proxy:
         """Where the next connection leads to."""
         self._replace = replace
         self._armed = ""
+        self._left: list[socket.socket] = []
         self.cuts = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         own = self._listening.getsockname()[1]
@@ -29,7 +33,8 @@ class Proxy:
 
     def cut_next(self, where: str) -> None:
         """`before`: the server never gets the COMMIT, and the client has all answers up to it. `after`: it commits,
-        and the client does not hear of that. `silent`: the same, and not one answer of the last batch comes back."""
+        and the client does not hear of that. `silent`: the same, and not one answer of the last batch comes back.
+        `left` and `deaf`: as `before` and `after`, but the server does not see that the client is gone."""
         self._armed = where
 
     def close(self) -> None:
@@ -53,11 +58,11 @@ class Proxy:
                 thread.start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self.port)) as server:
-            try:
+        with socket.create_connection(("127.0.0.1", self.port)) as server:
+            with client, suppress(OSError):
                 self._forward(client, server)
-            except OSError:
-                return
+            if server in self._left:
+                self._closed.wait()
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         questions, answers = Messages(has_startup=True), Messages()
@@ -77,7 +82,9 @@ class Proxy:
                     elif kind == b"B":
                         is_commit = is_commit or statements.get(body.split(b"\0")[1]) == COMMIT
                     is_commit = is_commit and bool(self._armed)
-                    if not (is_commit and self._armed == "before"):
+                    if is_commit and self._armed in ("before", "left"):
+                        server.sendall(FLUSH)
+                    else:
                         executed += kind == b"E"
                         server.sendall(raw)
             if server in readable:
@@ -85,12 +92,21 @@ class Proxy:
                     return
                 for kind, body, raw in answers.feed(data):
                     completed += kind == b"C"
-                    if is_commit and self._armed in ("after", "silent") and kind == b"C" and body == COMMIT + b"\0":
+                    if (
+                        is_commit
+                        and self._armed in ("after", "silent", "deaf")
+                        and kind == b"C"
+                        and body == COMMIT + b"\0"
+                    ):
+                        if self._armed == "deaf":
+                            self._left.append(server)
                         self._cut()
                         return
                     if not (is_commit and self._armed == "silent"):
                         client.sendall(raw.replace(*self._replace) if self._replace else raw)
-            if is_commit and self._armed == "before" and completed == executed:
+            if is_commit and self._armed in ("before", "left") and completed == executed:
+                if self._armed == "left":
+                    self._left.append(server)
                 self._cut()
                 return
 

@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -17,12 +18,15 @@ import pytest
 
 from contract.parts.opener import UrlOpener
 from contract.parts.processes import child, finish, follow
-from dogwatch.errors import LedgerAwayError, LedgerLockedError
-from dogwatch.ledger.api import START, Reader, Store, Tx
+from dogwatch.errors import LedgerAwayError, LedgerLockedError, StaleError
+from dogwatch.ledger.api import START, Lease, Reader, Store, Tx
+from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.postgres import PostgresStore
+from dogwatch.ledger.postgres_session import Session
+from dogwatch.ledger.postgres_tx import PostgresTx
 from dogwatch.world.clock import SystemClock
 from helpers import wait_for
-from postgres import Server, database, new_server, postgres
+from postgres import Pooler, Server, database, new_server, postgres
 from wire import Proxy
 
 __all__ = ["database", "postgres"]
@@ -193,11 +197,166 @@ def test_a_lost_commit_that_had_written_nothing_is_made_again(postgres: Server, 
 def test_a_commit_of_which_nothing_at_all_came_back_is_never_made_twice(postgres: Server, database: str) -> None:
     with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
         proxy.cut_next("silent")
+        append(store, 1)
+        proxy.cut_next("silent")
         with suppress(LedgerAwayError):
-            append(store, 1)
-        assert proxy.cuts == 1
+            store.run(lambda tx: tx.put("key", {}))
+        assert proxy.cuts == 2
         append(store, 2)
         assert numbers(store) == [1, 2]
+        document = store.read(lambda reader: reader.get("key"))
+        assert document is not None
+        assert document.revision == 1
+
+
+@pytest.mark.parametrize("where", ["before", "after", "silent"])
+def test_a_renewal_whose_commit_was_cut_off_is_made_again(postgres: Server, database: str, where: str) -> None:
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        proxy.cut_next(where)
+        renewed = store.run(lambda tx: tx.renew(lease, 600))
+        assert proxy.cuts == 1
+        assert store.read(lambda reader: reader.leases("")) == [renewed]
+
+
+def test_a_commit_that_may_still_come_is_not_made_again(postgres: Server, database: str) -> None:
+    name = database.rpartition("/")[2]
+    with Proxy(postgres.port, name) as proxy, opened(proxy.url, away_s=0.3) as store:
+        lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        uses: list[Callable[[Store], object]] = [append_two, lambda store: store.run(lambda tx: tx.renew(lease, 600))]
+        for use in uses:
+            proxy.cut_next("left")
+            with pytest.raises(LedgerAwayError) as caught:
+                use(store)
+            assert "look before trying again" in caught.value.hint
+        assert proxy.cuts == 2
+        assert store.read(lambda reader: reader.leases("")) == [lease]
+        assert newest(store) == []
+
+
+def test_a_commit_in_doubt_whose_event_may_be_in_the_archive_is_not_made_again(
+    postgres: Server, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_told = PostgresStore._is_told
+
+    def archive_first(store: PostgresStore, session: Session, tx: PostgresTx) -> bool:
+        with opened(database) as other:
+            wait_for(other.settled, what="all events told")
+            other.run(lambda tx: compact_part(tx, time.time() + 3600))
+        return is_told(store, session, tx)
+
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        monkeypatch.setattr(PostgresStore, "_is_told", archive_first)
+        proxy.cut_next("after")
+        with pytest.raises(LedgerAwayError) as caught:
+            append(store, 1)
+        assert "look before trying again" in caught.value.hint
+        assert numbers(store) == [1]
+
+
+def test_a_commit_is_found_although_the_server_has_not_seen_that_its_client_is_gone(
+    postgres: Server, database: str
+) -> None:
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        proxy.cut_next("deaf")
+        append(store, 1)
+        assert proxy.cuts == 1
+        assert numbers(store) == [1]
+
+
+def test_a_commit_through_a_pooler_is_found_after_the_server_has_lost_ids_in_a_crash() -> None:
+    with new_server(wal_writer_delay="10s") as server, Pooler(server) as pooler:
+        url = server.new_database()
+        with opened(url) as store:
+            append(store, 1)
+        server.execute("CHECKPOINT")
+        with closing(psycopg.connect(url)) as other:
+            # Given out and never used, so that the server knows nothing of them when it comes back.
+            for _ in range(30):
+                other.execute("SELECT pg_current_xact_id()")
+                other.rollback()
+        pooler.start()
+        with Proxy(pooler.port, url.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+            server.kill()
+            server.start()
+            proxy.cut_next("after")
+            append(store, 2)
+            assert proxy.cuts == 1
+        with opened(url) as store:
+            assert numbers(store) == [1, 2]
+
+
+@pytest.mark.parametrize("use", ["renewal", "claim"])
+def test_who_was_interrupted_while_waiting_for_an_answer_goes_on_with_another_connection(
+    database: str, use: str
+) -> None:
+    with opened(database) as store, closing(psycopg.connect(database)) as blocker:
+        lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        blocker.execute("LOCK TABLE dogwatch.leases, dogwatch.items IN ACCESS EXCLUSIVE MODE")
+        main = threading.get_ident()
+
+        def interrupt() -> None:
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+            with psycopg.connect(database, autocommit=True) as third:
+                wait_for(lambda: third.execute(waiting).fetchone() == (1,), what="somebody to wait")
+            signal.pthread_kill(main, signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            store.run(lambda tx: tx.renew(lease, 600) if use == "renewal" else tx.claim("q", "a", 600))
+        thread.join()
+        blocker.rollback()
+        assert store.run(lambda tx: tx.push("q", {}, "a")) == "a"
+
+
+def test_who_has_read_a_lease_that_is_renewed_meanwhile_is_sent_back(database: str) -> None:
+    with opened(database) as holder, opened(database) as store, opened(database) as other:
+        lease = holder.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        renewals: list[Lease] = []
+
+        def note(tx: Tx) -> None:
+            (held,) = tx.leases("lease")
+            if not renewals:
+                renewals.append(holder.run(lambda tx: tx.renew(lease, 600)))
+                # Sees the renewed lease, and no note yet: the note must be of one that has seen it, too.
+                other.run(
+                    lambda tx: tx.append("seen", {"n": tx.leases("lease")[0].renewed.mono, "note": tx.get("note")})
+                )
+            tx.put("note", {"renewed": held.renewed.mono})
+
+        store.run(note)
+        found = store.read(lambda reader: reader.get("note"))
+        assert found is not None
+        assert found.body == {"renewed": renewals[0].renewed.mono}
+
+
+def test_who_is_set_to_read_only_by_default_can_still_renew(database: str) -> None:
+    with opened(f"{database}?options=-cdefault_transaction_read_only%3Don") as store:
+        lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        renewed = store.run(lambda tx: tx.renew(lease, 600))
+        assert store.read(lambda reader: reader.leases("")) == [renewed]
+
+
+def test_a_renewal_that_meets_a_takeover_waits_for_it_and_is_refused(database: str) -> None:
+    with opened(database) as store, psycopg.connect(database) as other, ThreadPoolExecutor(1) as pool:
+        lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        other.execute("UPDATE dogwatch.leases SET holder = 'b', fence = fence + 1")
+        renewing = pool.submit(store.run, lambda tx: tx.renew(lease, 600))
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+        with psycopg.connect(database, autocommit=True) as third:
+            wait_for(lambda: third.execute(waiting).fetchone() == (1,), what="the renewal to wait")
+        other.commit()
+        with pytest.raises(StaleError):
+            renewing.result(60)
+        held = store.read(lambda reader: reader.leases(""))
+        assert [(one.holder, one.fence) for one in held] == [("b", lease.fence + 1)]
 
 
 def test_a_standby_that_has_not_heard_of_a_commit_does_not_say_what_became_of_it(own: Server) -> None:
@@ -216,6 +375,28 @@ def test_a_standby_that_has_not_heard_of_a_commit_does_not_say_what_became_of_it
             assert proxy.cuts == 1
     with opened(own.url(name)) as store:
         assert numbers(store) == [1, 2]
+
+
+def test_a_role_that_sees_no_other_session_does_not_take_an_open_one_for_ended(postgres: Server, database: str) -> None:
+    name = database.rpartition("/")[2]
+    with opened(database) as store:
+        append(store, 1)
+    # As where one logs in for others: the session belongs to a role whose details the role it works as cannot see.
+    postgres.execute("CREATE ROLE blind; GRANT blind TO dogwatch", name)
+    try:
+        postgres.execute(
+            "GRANT USAGE ON SCHEMA dogwatch TO blind; GRANT ALL ON ALL TABLES IN SCHEMA dogwatch TO blind;"
+            " GRANT ALL ON ALL SEQUENCES IN SCHEMA dogwatch TO blind",
+            name,
+        )
+        with Proxy(postgres.port, name) as proxy, opened(f"{proxy.url}&options=-crole%3Dblind", away_s=0.3) as store:
+            proxy.cut_next("left")
+            with pytest.raises(LedgerAwayError) as caught:
+                append_two(store)
+            assert "look before trying again" in caught.value.hint
+            assert numbers(store) == [1]
+    finally:
+        postgres.execute("DROP OWNED BY blind; DROP ROLE blind", name)
 
 
 def test_a_hung_server_is_an_error_and_not_a_hang(own: Server) -> None:

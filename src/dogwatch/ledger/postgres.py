@@ -37,9 +37,10 @@ POLL_S = 1.0
 POLL_POOLED_S = 0.25
 HELD_BACK_S = 0.1
 WITNESS = (
-    "SELECT 1 FROM dogwatch.events WHERE pos = ? + (SELECT value::bigint FROM dogwatch.facts WHERE name = 'offset')"
-    " AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ? AND mono = ? AND wall = ? AND body = ?"
+    "SELECT 1 FROM dogwatch.events WHERE pos >= ? AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ?"
+    " AND mono = ? AND wall = ? AND body = ? LIMIT 1"
 )
+ARCHIVED = "SELECT 1 FROM dogwatch.archives WHERE last_pos >= ? LIMIT 1"
 STATUS = "SELECT CASE WHEN pg_is_in_recovery() THEN 'in progress' ELSE pg_xact_status(?::text::xid8) END"
 """What became of a transaction. A standby may not have heard of it yet: it knows when it has been promoted."""
 MOVED = "SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmax(now)::text FROM pg_current_snapshot() AS now"
@@ -104,8 +105,7 @@ class PostgresStore:
 
     def _run(self, fn: Callable[[Tx], T]) -> T:
         guessing = True
-        busy_until = time.monotonic() + BUSY_S
-        away_until = 0.0
+        busy_until = away_until = 0.0
         pause_s = 0.001
         while True:
             tx = self._begin(WRITING, guessing=guessing)
@@ -126,9 +126,10 @@ class PostgresStore:
                         raise
                 elif tx.guessed_wrong and guessing:
                     guessing = False
-                elif not postgres_errors.is_busy(cause) or time.monotonic() >= busy_until:
+                elif not postgres_errors.is_busy(cause) or 0 < busy_until <= time.monotonic():
                     raise
                 else:
+                    busy_until = busy_until or time.monotonic() + BUSY_S
                     time.sleep(random.uniform(0, pause_s))  # noqa: S311
                     pause_s = min(2 * pause_s, PAUSE_S_MAX)
             finally:
@@ -136,8 +137,9 @@ class PostgresStore:
         if tx.news:
             if self._bell is not None:
                 self._bell.ring()
-            # A ring for all hosts that comes too soon after the last one is made up for later.
-            self._ring_due = self._ring_due or max(time.monotonic(), self._rung + RING_S)
+            if self._ring_due is None:
+                # A ring for all hosts that comes too soon after the last one is made up for later.
+                self._ring_due = self._rung + RING_S
             self._ring_if_due()
         return result
 
@@ -255,6 +257,8 @@ class PostgresStore:
         try:
             tx.end()
             self._settle()
+            if self._session is not None and self._session.is_torn:
+                self._drop()
         except ConnectionLostError:
             self._drop()
         self._is_open = False
@@ -356,21 +360,30 @@ class PostgresStore:
     def _was_committed(self, tx: PostgresTx, said: str, until: float) -> bool:
         """What became of a transaction whose commit was sent and not answered.
 
-        A server that crashes gives the ids of transactions that it has lost to others. So an id that was committed may
-        be somebody else's, and only an event of the transaction proves it.
+        An event of the transaction proves it, and when it can come no more, that there is none. The id of one that was
+        committed proves nothing: a server that crashes gives the ids of transactions that it has lost to others.
         """
         if tx.transaction == 0:
             return False  # It has written nothing, and may be made again.
-        while tx.transaction is not None:
+        while tx.needs_no_id or tx.transaction is not None:
             try:
                 session = self._connected()
-                ((status,),) = session.ask(STATUS, (str(tx.transaction),))
-                if status == "aborted":
+                if self._is_told(session, tx):
+                    return True
+                if tx.needs_no_id:
+                    status = "ended" if session.has_ended(tx.session.signature) else "in progress"
+                else:
+                    ((status,),) = session.ask(STATUS, (str(tx.transaction),))
+                if status == "aborted" or (status == "ended" and tx.witness is None):
                     return False
-                if status == "committed" and tx.witness is not None:
-                    return bool(session.ask(WITNESS, (tx.transaction, *tx.witness)))
                 if status != "in progress":
-                    break
+                    if tx.witness is None:
+                        break
+                    if self._is_told(session, tx):
+                        return True
+                    if session.ask(ARCHIVED, (tx.first_position,)):
+                        break
+                    return False
             except ServerError as error:
                 if error.state == IN_THE_FUTURE:
                     return False  # This server has never come that far.
@@ -383,6 +396,10 @@ class PostgresStore:
                 break
             time.sleep(0.02)
         raise postgres_errors.in_doubt(self._name, said)
+
+    def _is_told(self, session: Session, tx: PostgresTx) -> bool:
+        """Whether there is an event of the transaction."""
+        return tx.witness is not None and bool(session.ask(WITNESS, (tx.first_position, *tx.witness)))
 
     def _listen(self) -> None:
         if self._is_listening:
@@ -419,8 +436,7 @@ class PostgresStore:
         return rung or any(ringer != self._id for ringer in heard)
 
     def _ring_if_due(self) -> None:
-        now = time.monotonic()
-        if self._session is None or self._ring_due is None or now < self._ring_due:
+        if self._ring_due is None or self._session is None or (now := time.monotonic()) < self._ring_due:
             return
         # Due again for as long as the server has not said that it rang.
         self._rung, self._ring_due = now, now + RING_S

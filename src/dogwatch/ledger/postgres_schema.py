@@ -143,6 +143,9 @@ def bring_up_to_date(session: Session, name: str) -> dict[str, str]:
     newest, following = _positions(session)
     if newest >= following + int(facts["offset"]):
         _move_positions(session)
+        facts = _facts(session)
+    session.offset = int(facts["offset"])
+    session.first_position = following + session.offset
     return facts
 
 

@@ -8,6 +8,8 @@ partition, a stopped process) must become an error, where a plain call would wai
 from __future__ import annotations
 
 import itertools
+import os
+import re
 import select
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -25,6 +27,8 @@ SERVER_VERSION_MIN = 130000
 # Of a server that is gone without a word, the kernel learns by itself.
 KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20000}
 CHANNEL = "dogwatch"
+SIGNATURE = 0x4448 << 48
+"""The first sixteen bits of the locks that tell which sessions are open; the number tells ours from others'."""
 IDLE = "25P03"
 """A transaction was left idle for too long, for example because this process was stopped."""
 
@@ -52,7 +56,7 @@ class _Prepared:
     def __init__(self, statement: str, name: bytes) -> None:
         self.statement = statement
         self.name = name
-        self.decoders: Sequence[Decoder] | None = None
+        self.decoders: Sequence[tuple[int, Decoder]] | None = None
 
 
 Batch = list[tuple[Answer | None, _Prepared | None, bool]]
@@ -86,9 +90,18 @@ class Session:
         self._names = itertools.count()
         self._batch: list[tuple[str, Sequence[bytes | None], Answer | None] | None] = []
         self._posted: list[Batch] = []
-        self._is_torn = False
+        self.is_torn = False
+        """Whether it was broken off in the middle, and is as good as lost."""
         self.mark: int | None = None
         """The lock that this session holds on what it has picked last."""
+        self.floor = ("", 0, 0.0)
+        """The queue that was picked from last, where its first open item stands, and until when that is relied on."""
+        self.offset = 0
+        """What is added to a transaction's id for its position."""
+        self.first_position = 0
+        """No event of the next transaction has one before it."""
+        self.positioned = 0.0
+        """When that was last found out."""
         self.heard: list[str] = []
         """What other sessions have rung with since somebody emptied the list."""
         # A pooler answers for itself when the connection is made, and lends a server for a transaction only: nothing
@@ -101,17 +114,33 @@ class Session:
                 "SELECT pg_backend_pid(), current_setting('server_version_num')::int,"
                 " current_setting('synchronous_commit')"
             )[0]
+            self.pooled = pid != self._wire.backend_pid
+            self.signature = 0 if self.pooled else self._sign()
+            """A lock that this session holds for as long as the server works for it; 0 through a pooler."""
         except BaseException:
             self.close()
             raise
         self.version: int = version
         # A server that would acknowledge what it has not written yet is told otherwise.
         self.settings = {"synchronous_commit": "on"} if commits == "off" else {}
-        self.pooled = pid != self._wire.backend_pid
+
+    def has_ended(self, signature: int) -> bool:
+        """Whether another session can commit no more. A standby does not know: it has locks of its own."""
+        ended = "SELECT NOT pg_is_in_recovery() AND pg_try_advisory_xact_lock(?)"
+        return bool(self.ask(ended, (signature,))[0][0])
+
+    def _sign(self) -> int:
+        while True:
+            signature = SIGNATURE + int.from_bytes(os.urandom(6), "big")
+            if self.ask("SELECT pg_try_advisory_lock(?)", (signature,))[0][0]:
+                return signature
 
     def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Adds a statement to the batch. `answer` is called with its rows once they are there."""
-        self._batch.append((statement, [_encoded(value) for value in values], answer))
+        parameters = [
+            value.encode() if type(value) is str and "\0" not in value else _encoded(value) for value in values
+        ]
+        self._batch.append((statement, parameters, answer))
 
     def ask(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Row]:
         """The rows that a statement returns, after all those of the batch."""
@@ -206,7 +235,7 @@ class Session:
         except psycopg.Error as error:
             raise ConnectionLostError(self._complaint()) from error
         self._posted.append(sent)
-        self._is_torn = False
+        self.is_torn = False
 
     def _take_posted(self) -> ServerError | None:
         """All answers that are due; the refusal of the last batch, if it was refused."""
@@ -219,20 +248,22 @@ class Session:
                 refused = self._take(batch)
         except psycopg.Error as error:
             raise ConnectionLostError(self._complaint()) from error
-        self._is_torn = False
+        self.is_torn = False
         return refused
 
     def _tear(self) -> None:
-        if self._is_torn:
+        if self.is_torn:
             raise ConnectionLostError("it was interrupted in the middle of an answer")
-        self._is_torn = True
+        self.is_torn = True
 
     def _take(self, batch: Batch) -> ServerError | None:
         """The answers to one batch; the first refusal, if any."""
         refused: ServerError | None = None
-        separator = self._wire.get_result
+        is_busy, get_result = self._wire.is_busy, self._wire.get_result
         for answer, prepared, is_preparation in batch:
-            result = self._result()
+            if is_busy():
+                self._await_answer()
+            result = get_result()
             if result is None:
                 raise ConnectionLostError("the server's answer ended too early")
             status = result.status
@@ -244,8 +275,10 @@ class Session:
                     self._prepared.pop(prepared.statement, None)
                 if status == _REFUSED:
                     refused = refused or self._refusal(result)
-            separator()
-        if self._result() is None:
+            get_result()  # The end of this answer.
+        if is_busy():
+            self._await_answer()
+        if get_result() is None:
             raise ConnectionLostError(self._complaint())
         return refused
 
@@ -258,14 +291,12 @@ class Session:
             raise ConnectionLostError(_first_line(message))
         return ServerError(state, message)
 
-    def _result(self) -> pq.abc.PGresult | None:
-        wire = self._wire
-        while wire.is_busy():
+    def _await_answer(self) -> None:
+        while self._wire.is_busy():
             # For each piece anew: a large transaction may take its time, and a hung server sends nothing at all.
             if not self._poll.poll(self._answer_s * 1000):
                 raise ConnectionLostError(f"no answer from the server within {self._answer_s:g} s")
             self._consume()
-        return wire.get_result()
 
     def _send(self) -> None:
         """Hands everything to the kernel, and takes what the server says meanwhile, lest both wait for the other."""
@@ -293,17 +324,20 @@ class Session:
 
 @lru_cache(maxsize=512)
 def numbered(statement: str) -> bytes:
-    """The statement with `$1`, `$2` … for its question marks."""
+    """The statement with `$1`, `$2` … for its question marks, which have numbers of their own or are counted."""
+    if re.search(r"\?\d", statement):
+        return statement.replace("?", "$").encode()
     parts = statement.split("?")
     return "".join(part + (f"${n}" if n < len(parts) else "") for n, part in enumerate(parts, 1)).encode()
 
 
 def _encoded(value: Any) -> bytes | None:
-    if type(value) is str:
+    """A value that is no plain text."""
+    if type(value) is float or type(value) is int:
+        return b"%a" % value
+    if isinstance(value, str):
         # libpq would read it only up to the NUL, and take one name for another.
-        if "\0" in value:
-            raise UsageError(f"a name holds a NUL character: {value!r}")
-        return value.encode()
+        raise UsageError(f"a name holds a NUL character: {value!r}")
     if isinstance(value, bytes):
         return b"\\x" + value.hex().encode()
     return None if value is None else repr(value).encode()
@@ -327,17 +361,18 @@ def _decoder(oid: int) -> Decoder:
 
 
 def _rows(result: pq.abc.PGresult, prepared: _Prepared | None) -> Sequence[Row]:
+    """What a statement has returned; of one that returns nothing, an empty row for each that it has changed."""
     count = result.ntuples
     if not count:
-        return ()
+        return [()] * (result.command_tuples or 0)
     decoders = prepared.decoders if prepared is not None else None
     if decoders is None:
-        decoders = [_decoder(result.ftype(column)) for column in range(result.nfields)]
+        decoders = [(column, _decoder(result.ftype(column))) for column in range(result.nfields)]
         if prepared is not None:
             prepared.decoders = decoders
     value = result.get_value
     return [
-        tuple(None if (cell := value(row, column)) is None else decode(cell) for column, decode in enumerate(decoders))
+        tuple([None if (cell := value(row, column)) is None else decode(cell) for column, decode in decoders])
         for row in range(count)
     ]
 

@@ -9,26 +9,27 @@ wrong; then the function is run again, without guessing.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import re
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
-from dogwatch.ledger.api import Item
+from dogwatch.ledger.api import Item, Json
 from dogwatch.ledger.bodies import load, required, seconds
 from dogwatch.ledger.postgres_errors import away, corrupt, translate
 from dogwatch.ledger.postgres_schema import XID
 from dogwatch.ledger.postgres_session import Answer, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.sql_reader import Dialect, Position, Request, Row
-from dogwatch.ledger.sql_tx import EVENT, SqlTx, claim_stands, columns
+from dogwatch.ledger.sql_tx import EVENT, SqlTx, claim_stands
 from dogwatch.model.moment import Moment
 
 HORIZON = (
     "pg_snapshot_xmin(pg_current_snapshot())::text::bigint + (SELECT value::bigint FROM facts WHERE name = 'offset')"
 )
 """The first position at which an event may still appear: that of the oldest transaction that is open."""
-NOW = "extract(epoch FROM clock_timestamp())::float8"
+NOW = "date_part('epoch', clock_timestamp())"
 WRITING = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE"
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 SETTINGS = {
@@ -48,22 +49,33 @@ SETTINGS = {
 }
 # Marks are locks of the server's that are no rows: taking one changes nothing. The number tells ours from others'.
 _MARK = f"{0x4447 << 48} + seq"
-_PICKED = "ctid = ?::tid AND queue = ? AND state = 'open' AND fence = ?"
+# Of ?1 … ?10: the values of `_here`, the wall clock's time, the claim's seconds, holder, place, queue, id, fence. The
+# place alone would not do: once an item is done and cleaned up, another one may stand there.
 _NEW_CLAIM = (
-    "holder = ?, fence = fence + 1, claim_boot = ?, claim_mono = ?, claim_wall = ?, claim_host = ?,"
-    f" claim_server = {NOW} + ?"
+    "holder = ?6, fence = fence + 1, claim_boot = ?2, claim_mono = ?3 + ?5, claim_wall = ?4 + ?5, claim_host = ?1,"
+    f" claim_server = {NOW} + ?5 WHERE ctid = ?7::tid AND queue = ?8 AND id = ?9 AND state = 'open'"
+    " AND fence = ?10"
+    f" AND NOT {claim_stands(NOW, '?1', '?2', '?3')}"
 )
-CLAIM = f"UPDATE items SET {_NEW_CLAIM} WHERE {_PICKED} AND NOT {claim_stands(NOW)}"
-CLAIM_AND_ACK = f"UPDATE items SET state = 'acked', {_NEW_CLAIM} WHERE {_PICKED} AND NOT {claim_stands(NOW)}"
+CLAIM = f"UPDATE items SET {_NEW_CLAIM}"
+CLAIM_AND_ACK = f"UPDATE items SET state = 'acked', {_NEW_CLAIM}"
+_NEEDED = "ctid, seq, id, body, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot"
 _READY = (
-    f"SELECT ctid, * FROM items WHERE queue = ? AND state = 'open' AND NOT {claim_stands(NOW)} ORDER BY seq OFFSET 0"
+    f"SELECT {_NEEDED} FROM items WHERE queue = ? AND seq >= ? AND state = 'open' AND NOT {claim_stands(NOW)}"
+    " ORDER BY seq OFFSET 0"
 )
 PICK = (
     f"SELECT ctid, {_MARK}, pg_advisory_unlock(?), id, body, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot"
     f" FROM ({_READY}) AS ready WHERE pg_try_advisory_lock({_MARK}) LIMIT 1"
 )
 """Marks an item, and takes the mark of an earlier one away."""
+FLOOR = "SELECT seq FROM items WHERE queue = ? AND state = 'open' ORDER BY seq LIMIT 1"
+FLOOR_S = 0.2
+"""For how long items are looked for only from the first open one on. What is done stays in the index until the server
+cleans it up, and would be gone through for every claim. A push that is committed late may come before that place: it is
+found when the time is over, or nothing else is."""
 NEW_EVENT = f"{EVENT} VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+POSITION_S = 1.0
 LAST_SEQ = 10**18 - 1
 _WRONG_GUESS = ("23505", "22012")
 
@@ -85,28 +97,37 @@ class PostgresTx(SqlTx):
         skip_locked="FOR UPDATE SKIP LOCKED",
     )
 
+    cause: ServerError | ConnectionLostError | None = None
+    transaction: int | None = None
+    """The id that the server gave to this transaction, once that is known; 0 where it needed none."""
+    witness: Sequence[Any] | None = None
+    """The values of an event of this transaction, which is there if and only if it was committed."""
+    needs_no_id = False
+    """Whether it is enough to know that the session has ended: then the witness tells all."""
+    committing = False
+    _is_begun = False
+    _is_sent = False
+    _is_closed = False
+    _guessed = False
+    _held: tuple[str, Sequence[Any], Sequence[Any] | None] | None = None
+    """The first change, and the event after it, while nothing else has followed."""
+    _has_missed = False
+    _has_mark = False
+    _is_acked = False
+    _horizon = 0
+
     def __init__(self, session: Session, name: str, now: Moment, host: str, begin: str, *, guessing: bool) -> None:
         super().__init__(now, host)
-        self.cause: ServerError | ConnectionLostError | None = None
-        self.transaction: int | None = None
-        """The id that the server gave to this transaction, once that is known; 0 where it needed none."""
-        self.witness: Sequence[Any] | None = None
-        """The values of an event of this transaction, which is there if and only if it was committed."""
-        self.committing = False
-        self._session = session
+        self.session = session
         self._name = name
         self._begin = begin
-        self._is_begun = False
-        self._is_sent = False
-        self._is_closed = False
         self._guessing = guessing
-        self._guessed = False
-        self._held: tuple[str, Sequence[Any]] | None = None
-        """The first change, while nothing has followed it."""
-        self._has_missed = False
-        self._has_mark = False
-        self._is_acked = False
-        self._horizon = 0
+
+    @property
+    def first_position(self) -> int:
+        """No event of this transaction has a position before it. Its own id, where that is known: what the session knew
+        before may be too much, where a pooler has led it to a server that has lost the last ids in a crash."""
+        return self.transaction + self.session.offset if self.transaction else self.session.first_position
 
     @property
     def guessed_wrong(self) -> bool:
@@ -157,7 +178,7 @@ class PostgresTx(SqlTx):
         if self._is_begun or self._held is not None:
             self._add(_refused_if_none(statement), values, self._note)
         else:
-            self._held = (statement, values)
+            self._held = (statement, values, None)
 
     def commit(self) -> None:
         """Sends what is left and commits."""
@@ -165,19 +186,33 @@ class PostgresTx(SqlTx):
             raise self.spoiled
         if self._held is not None:
             # Where nothing else is changed, there is nothing that the server would have to undo.
-            (statement, values), self._held = self._held, None
-            self._add(_with_id(statement), values, self._note_alone)
+            (statement, values, event), self._held = self._held, None
+            if event is not None:
+                told = _with_event(statement)
+                self._add(_with_id(told) if self._wants_id() else told, (*values, *event), self._note_alone)
+            elif self.news or self.session.pooled:
+                self._add(_with_id(statement), values, self._note_alone)
+            else:
+                # A mere renewal, which may be made again.
+                self._add(statement, values, self._note_alone)
+                self.needs_no_id = True
         if not self._is_begun:
             return
-        # The transaction's id must be here before the commit begins: should the connection break in the middle of it,
-        # the server can be asked what became of it.
-        if not self.transaction and not self._guessed:
-            self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
-        self._session.flush_before_more()
+        # Should the connection break in the middle of the commit, its event tells what became of it. Without one, the
+        # id must be here before the commit begins, for the server to be asked; and through a pooler, because nobody
+        # knows when the session has ended. That wakes this process once more.
+        self.needs_no_id = self.needs_no_id or (self.witness is not None and not self.session.pooled)
+        if not self.needs_no_id:
+            if not self.transaction and not self._guessed:
+                self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
+            self.session.flush_before_more()
         self._add("COMMIT", ())
         self.committing = True
         self._finish()
         self._is_sent = self.committing = False
+        if self.transaction:
+            self.session.first_position = self.first_position
+            self.session.positioned = time.monotonic()
         if self._is_acked:
             # Nobody will ever pick that item again: its mark is taken away when the next one is made.
             self._has_mark = False
@@ -196,16 +231,16 @@ class PostgresTx(SqlTx):
     def end(self) -> None:
         """Nothing more goes through this; what it had open is undone, without waiting."""
         self._is_closed = True
-        self._session.forget()
+        self.session.forget()
         if isinstance(self.cause, ConnectionLostError):
             return
         if self._is_sent:
-            self._session.post("ROLLBACK")
+            self.session.post("ROLLBACK")
         if self._has_mark:
-            self._session.post("SELECT pg_advisory_unlock(?)", (self._session.mark,))
-            self._session.mark = None
+            self.session.post("SELECT pg_advisory_unlock(?)", (self.session.mark,))
+            self.session.mark = None
             # Whoever hears that the claim has failed, and looks again, shall find the item first in its queue.
-            self._session.settle()
+            self.session.settle()
 
     def claim(self, queue: str, holder: str, ttl_s: float, item_id: str = "") -> Item | None:
         """The first ready item (or the one named), now claimed by `holder` with a new fence, or None.
@@ -216,18 +251,15 @@ class PostgresTx(SqlTx):
         whether it can be claimed is decided by the write.
         """
         is_first = self._guessing and not (self._is_begun or self._held)
-        picked = self._pick(queue) if is_first and not item_id and not self._session.pooled else None
+        picked = self._pick(queue) if is_first and not item_id and not self.session.pooled else None
         if picked is None:
             return super().claim(queue, holder, ttl_s, item_id)
-        place, item = picked
+        place, identity, body, fence, pushed = picked
         expires = self.now.plus(seconds(ttl_s, "a claim's time"))
-        new = (required(holder, "a holder"), *columns(expires), self._host, ttl_s)
+        values = (*self._here(), self.now.wall, ttl_s, required(holder, "a holder"), place, queue, identity, fence)
         self._guessed = self.news = True
-        self._held = (CLAIM, (*new, place, item.queue, item.fence, *self._here()))
-        fence = item.fence + 1
-        self._fresh = dataclasses.replace(
-            item, state="claimed", holder=holder, fence=fence, deliveries=fence, expires=expires
-        )
+        self._held = (CLAIM, values, None)
+        self._fresh = Item(queue, identity, body, "claimed", holder, fence + 1, fence + 1, pushed, expires)
         return self._fresh
 
     def ack(self, item: Item) -> None:
@@ -235,17 +267,20 @@ class PostgresTx(SqlTx):
         if self._held is None or self._held[0] is not CLAIM or item != self._fresh:
             super().ack(item)
         else:
-            self._held, self._fresh = (CLAIM_AND_ACK, self._held[1]), None
+            self._held, self._fresh = (CLAIM_AND_ACK, *self._held[1:]), None
             self._is_acked = True
 
-    def _pick(self, queue: str) -> tuple[str, Item] | None:
-        """A ready item that no other claimer has marked, and its place in the table; None also where the first one
-        needs more than to be claimed."""
+    def _pick(self, queue: str) -> tuple[str, str, Json, int, Moment] | None:
+        """The place in the table, id, body, fence and moment of a ready item that no other claimer has marked; None
+        also where the first one needs more than to be claimed."""
         found: list[Row] = []
-        session = self._session
-        session.later(PICK, (session.mark, queue, *self._here()), found.extend)
+        session = self.session
+        known, floor, until = session.floor
+        if queue != known or time.monotonic() >= until:
+            floor = 0
+            session.later(FLOOR, (queue,), lambda rows: self._note_floor(queue, rows))
+        session.later(PICK, (session.mark, queue, floor, *self._here()), found.extend)
         self._finish()
-        self._is_sent = False
         if not found:
             return None
         place, session.mark, _, identity, body, fence, *pushed, ends = found[0]
@@ -253,7 +288,11 @@ class PostgresTx(SqlTx):
         if ends is not None:
             return None
         (content,) = self.values(lambda row: load(row[0]), [(body,)])
-        return place, Item(queue, identity, content, "ready", "", fence, fence, Moment(*pushed), None)
+        return place, identity, content, fence, Moment(*pushed)
+
+    def _note_floor(self, queue: str, rows: Sequence[Row]) -> None:
+        if rows:
+            self.session.floor = (queue, rows[0][0], time.monotonic() + FLOOR_S)
 
     def corrupt(self, detail: str) -> LedgerCorruptError:
         """The error for content that cannot be read."""
@@ -272,7 +311,11 @@ class PostgresTx(SqlTx):
     def _append(self, values: Sequence[Any]) -> bool:
         if self._guessing:
             # The unique index refuses an id that was used before, and a trigger one that is in the archive.
-            self.later(NEW_EVENT, values)
+            self._guessed = self.news = True
+            if self._held is not None and self._held[2] is None:
+                self._held = (*self._held[:2], values)
+            else:
+                self._add_event(values)
         elif not super()._append(values):
             return False
         self.witness = values
@@ -298,8 +341,16 @@ class PostgresTx(SqlTx):
 
         self._add(_with_id(statement), values, self._note if answer is None else take)
 
+    def _add_event(self, values: Sequence[Any]) -> None:
+        self._add(_with_id(NEW_EVENT) if self._wants_id() else NEW_EVENT, values, self._note)
+
+    def _wants_id(self) -> bool:
+        """Whether the id is of use although there is an event for a witness: to poolers, and now and then to know from
+        where on such an event would have to be looked for."""
+        return self.session.pooled or time.monotonic() >= self.session.positioned + POSITION_S
+
     def _note(self, rows: Sequence[Row]) -> None:
-        if rows:
+        if rows and rows[0]:
             self.transaction = rows[0][0] or 0
 
     def _note_alone(self, rows: Sequence[Row]) -> None:
@@ -314,20 +365,22 @@ class PostgresTx(SqlTx):
         self._send_held()
         if not self._is_begun:
             self._is_begun = True
-            self._session.later(self._begin)
-            if self._session.pooled:
-                self._session.later(settings(self._session, of_transaction=True))
-        self._session.later(statement, values, answer)
+            self.session.later(self._begin)
+            if self.session.pooled:
+                self.session.later(settings(self.session, of_transaction=True))
+        self.session.later(statement, values, answer)
 
     def _send_held(self) -> None:
         if self._held is not None:
-            (statement, values), self._held = self._held, None
+            (statement, values, event), self._held = self._held, None
             self._add(_refused_if_none(statement), values, self._note)
+            if event is not None:
+                self._add_event(event)
 
     def _finish(self) -> None:
-        self._is_sent = True
+        self._is_sent = self._is_begun
         try:
-            self._session.finish()
+            self.session.finish()
         except (ServerError, ConnectionLostError) as error:
             self._spoil(error)
 
@@ -351,6 +404,14 @@ def _with_id(statement: str) -> str:
 def _refused_if_none(statement: str) -> str:
     """The statement that is refused where it changes nothing: that is a division by zero."""
     return f"WITH done AS ({statement} RETURNING 1) SELECT {XID} / count(*) FROM done"
+
+
+@cache
+def _with_event(statement: str) -> str:
+    """The statement that also records an event, where it changes anything."""
+    last = max(map(int, re.findall(r"\?(\d+)", statement)), default=0)
+    values = ", ".join(f"?{last + number}" if last else "?" for number in range(1, 9))
+    return f"WITH done AS ({statement} RETURNING 1) {EVENT} SELECT {values} FROM done"
 
 
 def settings(session: Session, *, of_transaction: bool) -> str:

@@ -105,7 +105,7 @@ class SqlTx(SqlReader):
     def renew(self, lease: Lease, ttl_s: float) -> Lease:
         """The lease with a new end."""
         expires = self.now.plus(seconds(ttl_s, "a lease's time"))
-        values = (*columns(self.now), *columns(expires), self._host, ttl_s, *self._standing(lease))
+        values = (*self._standing(lease), self.now.wall, ttl_s)
         self.must(renewal(self.dialect.now), values, lambda: _lost(lease), news=False)
         return Lease(lease.name, lease.holder, lease.slot, lease.fence, self.now, expires)
 
@@ -243,25 +243,28 @@ class SqlTx(SqlReader):
 
 
 @cache
-def claim_stands(now: str) -> str:
+def claim_stands(now: str, host: str = "?", boot: str = "?", mono: str = "?") -> str:
     """The condition that an item is claimed now; it takes the values of `_here`."""
-    here, elsewhere = "claim_boot = ? AND claim_mono > ?", f"claim_server > {now}"
-    return f"(claim_boot IS NOT NULL AND CASE WHEN claim_host = ? THEN {here} ELSE {elsewhere} END)"
+    here, elsewhere = f"claim_boot = {boot} AND claim_mono > {mono}", f"claim_server > {now}"
+    return f"(claim_boot IS NOT NULL AND CASE WHEN claim_host = {host} THEN {here} ELSE {elsewhere} END)"
 
 
 @cache
 def _lease_stands(now: str) -> str:
-    """The condition that a grant still stands."""
-    here, elsewhere = "expires_boot = ? AND expires_mono > ?", f"expires_server > {now}"
-    by = f"CASE WHEN host = ? THEN {here} ELSE {elsewhere} END"
-    return f"name = ? AND slot = ? AND holder = ? AND fence = ? AND {by}"
+    """The condition that a grant still stands; it takes the values of `_standing`."""
+    here, elsewhere = "expires_boot = ?6 AND expires_mono > ?7", f"expires_server > {now}"
+    by = f"CASE WHEN host = ?5 THEN {here} ELSE {elsewhere} END"
+    return f"name = ?1 AND slot = ?2 AND holder = ?3 AND fence = ?4 AND {by}"
 
 
 @cache
 def renewal(now: str) -> str:
+    """The statement for a later end, where the grant stands: after its values come the wall clock's time and the
+    seconds. Times are added up by the engine: numbers are what takes longest to hand over."""
     return (
-        "UPDATE leases SET renewed_boot = ?, renewed_mono = ?, renewed_wall = ?, expires_boot = ?, expires_mono = ?,"
-        f" expires_wall = ?, host = ?, expires_server = {now} + ? WHERE {_lease_stands(now)}"
+        "UPDATE leases SET renewed_boot = ?6, renewed_mono = ?7, renewed_wall = ?8, expires_boot = ?6,"
+        f" expires_mono = ?7 + ?9, expires_wall = ?8 + ?9, host = ?5, expires_server = {now} + ?9"
+        f" WHERE {_lease_stands(now)}"
     )
 
 

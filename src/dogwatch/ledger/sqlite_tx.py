@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
@@ -59,8 +61,9 @@ class SqliteTx(SqlTx):
     def _execute(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
         if self.spoiled is not None:
             raise self.spoiled
+        plain, order = _counted(statement)
         try:
-            return self._connection.execute(statement, values)
+            return self._connection.execute(plain, [values[number - 1] for number in order] if order else values)
         except sqlite3.Error as error:
             raise self._spoil(error) from error
 
@@ -68,3 +71,10 @@ class SqliteTx(SqlTx):
         self.cause = error
         self.spoiled = translate(error, self._path)
         return self.spoiled
+
+
+@lru_cache(maxsize=512)
+def _counted(statement: str) -> tuple[str, Sequence[int]]:
+    """The statement with plain question marks for those that have numbers, and the number of each: Python 3.12 up to
+    3.12.3 takes the numbers for names, and complains."""
+    return re.sub(r"\?\d+", "?", statement), [int(number) for number in re.findall(r"\?(\d+)", statement)]

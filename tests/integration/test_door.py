@@ -278,8 +278,8 @@ def test_mail_is_typed_to_an_idle_agent_once_and_nothing_in_it_is_a_key(fleet: F
 def test_mail_to_an_idle_agent_wakes_it_and_is_read_and_acknowledged(fleet: Fleet, run: str) -> None:
     for number in range(3):
         assert fleet.as_agent(run, "writer", "mail", "send", "reader", f"letter {number}").returncode == 0
-    wait_for(lambda: len(fleet.events("message_read")) == 3 and fleet.deeds("reader", "mail_ack"), 60, fleet.tail)
-    assert len(fleet.events("message_read")) == 3
+    wait_for(lambda: len(fleet.deeds("reader", "mail_ack")) == 3, 60, fleet.tail)
+    assert len(fleet.events("message_read")) == len(fleet.events("message_acknowledged")) == 3
     assert {deed["code"] for deed in fleet.deeds("reader", "mail_read") + fleet.deeds("reader", "mail_ack")} == {0}
 
 

@@ -325,6 +325,7 @@ def test_an_offer_that_somebody_else_has_is_left_alone(lab: Lab) -> None:
 
 
 def test_checkpoints_and_mail_are_answered(lab: Lab) -> None:
+    (lab.folder / "stdout-mail").write_text(brief.inbox([("m3", "lead", "hello"), ("m4", "lead", "and hello again")]))
     lab.ready(on("checkpoint", {"revise": "too short"}, subject="plan"))
     lab.prompt("[dogwatch:m1 checkpoint plan]\n[dogwatch:m2 checkpoint text]\n[dogwatch:m3 mail lead]")
     lab.did("turn_end")
@@ -333,6 +334,7 @@ def test_checkpoints_and_mail_are_answered(lab: Lab) -> None:
         "checkpoint approve text",
         "mail read",
         "mail ack m3",
+        "mail ack m4",
     ]
     assert [entry["verdict"] for entry in lab.truth("checkpoint")] == ["revise", "approve"]
 

@@ -44,6 +44,16 @@ def test_the_files_of_a_dispatch_are_read_back_as_written(files: list[tuple[str,
     assert brief.written_files(text) == tuple(path for path, _ in files)
 
 
+LETTERS = st.lists(st.tuples(st.from_regex(r"\Am[0-9a-f]{10}\Z"), WORD, st.text()), max_size=4)
+
+
+@given(letters=LETTERS)
+def test_an_inbox_says_what_to_do_with_each_letter_whatever_is_in_it(letters: list[tuple[str, str, str]]) -> None:
+    text = brief.inbox(letters)
+    assert brief.read_letters(text) == tuple(letter for letter, _, _ in letters)
+    assert brief.read_letters(brief.inbox([("m0", "a", text)])) == ("m0",), "an inbox that somebody sends is a text"
+
+
 def test_other_messages_say_which_command_answers_them() -> None:
     assert "dogwatch claim review" in brief.offer("review", "Review it.")
     assert "dogwatch checkpoint approve plan" in brief.checkpoint("plan", "plan.md", "Is it sound?")

@@ -294,6 +294,40 @@ def test_mail_that_is_read_while_it_is_being_typed_does_not_block_the_composer(
     assert finish(machine)[0] == "COMPLETED"
 
 
+def test_a_letter_that_was_read_together_with_another_is_not_forgotten(ledger: Store, clock: ManualClock) -> None:
+    """It comes while the agent reads the first one: the agent sees it, was never told of it, and answers the first."""
+    machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "silent"))
+    machine.run_until(lambda: bool(machine.events("task_dispatched")))
+    machine.agents["writer"].call("mail_send", to="judge", text="the first")
+    machine.run_until(lambda: bool(machine.agents["judge"].prompts))
+    machine.agents["writer"].call("mail_send", to="judge", text="the second")
+    assert finish(machine)[0] == "COMPLETED"
+    read = [e.body["message"] for e in machine.events("message_read", "judge")]
+    assert len(read) == 2
+    delivered = [e.body["message"] for e in machine.events("message_delivered", "judge") if e.body["kind"] == "mail"]
+    assert delivered == read[:1], "the second was read before it was told of"
+    assert {e.body["message"] for e in machine.events("message_acknowledged", "judge")} == set(read)
+
+
+@pytest.mark.parametrize("kind", ["mail", "offer"])
+def test_who_answers_no_letter_and_takes_no_offer_is_asked_as_often_as_may_be_and_then_left_alone(
+    ledger: Store, clock: ManualClock, kind: str
+) -> None:
+    def script(who: VirtualAgent, header: Header) -> str:
+        return "dialog" if who.name == "writer" else "silent"
+
+    pools = plan(Phase(name="collect", dispatches=(COLLECT,)), roles=(WORKERS, JUDGE), path="data.csv")
+    machine = begin(ledger, clock, THREE_PHASES if kind == "mail" else pools, script)
+    machine.run_until(lambda: bool(machine.events("message_sent")))
+    if kind == "mail":
+        machine.agents["writer"].call("mail_send", to="judge", text="what do you think?")
+    finish(machine)
+    asked = "judge" if kind == "mail" else "worker-1"
+    assert len(machine.events("agent_nudged", asked)) == LIMITS.nudges_max
+    assert len(machine.events("agent_spawned", asked)) == 1
+    assert len(machine.events("alert_raised", asked)) <= LIMITS.nudges_max + 3, "one for each nudge and each tier"
+
+
 def test_mail_sent_again_with_the_same_operation_after_the_receiver_was_replaced_arrives_once(
     ledger: Store, clock: ManualClock
 ) -> None:

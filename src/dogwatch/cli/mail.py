@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from dogwatch.cli.agent import ask_door, json_option, show
+from dogwatch.model.brief import inbox
 
 EXAMPLE = 'dogwatch mail send writer "the figures are in data/tides.csv"'
 
@@ -34,5 +35,4 @@ def execute(arguments: argparse.Namespace) -> int:
         answer = ask_door("mail_ack", {"message": arguments.message})
         return show(arguments, answer, f"{answer['message']}: acknowledged")
     mail = ask_door("mail_read", {})["mail"]
-    letters = [f"{letter['message']} from {letter['from']}:\n{letter['text']}\n" for letter in mail]
-    return show(arguments, mail, "\n".join(letters) or "no mail")
+    return show(arguments, mail, inbox([(letter["message"], letter["from"], letter["text"]) for letter in mail]))

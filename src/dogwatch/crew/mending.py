@@ -28,7 +28,7 @@ from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnosis import Case, Diagnosis, Late
-from dogwatch.policy.judge import judge
+from dogwatch.policy.judge import NEED_NO_ANSWER, judge
 from dogwatch.policy.subagents import asked_for_with
 from dogwatch.policy.waits import waits
 
@@ -139,8 +139,7 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
             return False
         if agent.nudges < view.limits_of(agent.agent).nudges_max:
             return _nudge(tx, view, agent, duty, found, item)
-        if duty.kind in ("offer", "mail"):
-            # Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent.
+        if duty.kind in NEED_NO_ANSWER:
             return False
     settle(tx, item)
     decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)

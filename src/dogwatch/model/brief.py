@@ -7,11 +7,14 @@ read by the scripted agent, so there is one place for its form.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check", "refresh", "canary")
 
 _HEADER = re.compile(r"\[dogwatch:(?P<id>m[0-9a-f-]+) (?P<kind>[a-z_]+) (?P<subject>[^\]\s]+)\]")
+_TO_ACKNOWLEDGE = "When you have dealt with a letter, say so:"
+_ACKNOWLEDGE = "dogwatch mail ack "
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,21 @@ def nudge(duty: str, subject: str, why: str = "") -> str:
     }
     lines = [f"You stopped, but {duty} {subject} is not finished: please go on.", why, finished[duty]]
     return "\n".join(line for line in lines if line)
+
+
+def inbox(letters: Sequence[tuple[str, str, str]]) -> str:
+    """All open letters (id, sender, text). An agent may see some here before it was told of them: what it has to do
+    with each stands below."""
+    if not letters:
+        return "no mail"
+    shown = [f"{letter} from {sender}:\n{text}\n" for letter, sender, text in letters]
+    return "\n".join([*shown, _TO_ACKNOWLEDGE, *(f"{_ACKNOWLEDGE}{letter}" for letter, _, _ in letters)])
+
+
+def read_letters(text: str) -> tuple[str, ...]:
+    """The ids of the letters that an inbox shows."""
+    commands = text.rpartition(_TO_ACKNOWLEDGE)[2].split("\n")
+    return tuple(line.removeprefix(_ACKNOWLEDGE) for line in commands if line.startswith(_ACKNOWLEDGE))
 
 
 def subagent_overdue(kind: str, ran_s: float, limit_s: float, quoted: str) -> str:

@@ -179,7 +179,8 @@ class RunView:
             if message.kind == "offer" and self.tasks[message.subject].state == "pending":
                 return Duty("offer", message.subject, message.delivered, asked=message.queued)
             if message.kind == "mail" and message.state in ("delivered", "read"):
-                return Duty("mail", message.id, message.delivered, asked=message.queued)
+                # An agent that read it by itself, together with another letter, was told of it by that.
+                return Duty("mail", message.id, message.delivered or message.read, asked=message.queued)
         return None
 
     def _approval_before(self, task: TaskRecord) -> CheckpointRecord | None:

@@ -15,6 +15,9 @@ from dogwatch.policy.waits import SENT, WaitGraph, waits_for_files, waits_for_ma
 NEVER_RESTARTED = frozenset({"provider_wait"})
 """What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
 
+NEED_NO_ANSWER = frozenset({"offer", "mail"})
+"""Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent."""
+
 
 def judge_all(view: RunView, sights: Mapping[str, Sight], now: Moment) -> dict[str, Diagnosis]:
     """What everybody is doing. Only those in long tools are asked what they wait for there."""
@@ -47,11 +50,15 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     found = diagnose(agent, duty, sight, limits, now, awaited, members, view.plan.time_limits, overdue)
     if (
         found.action == "NUDGE"
-        and found.kind in NEVER_RESTARTED
+        and found.late is None
         and agent.nudges >= limits.nudges_max
         and not any(message.kind == "nudge" for message in view.waiting_messages(name))
     ):
-        return replace(found, action="ESCALATE", advice="nudges have not helped, and a restart would not: look at it")
+        if found.kind in NEVER_RESTARTED:
+            advice = "nudges have not helped, and a restart would not: look at it"
+            return replace(found, action="ESCALATE", advice=advice)
+        if duty is not None and duty.kind in NEED_NO_ANSWER:
+            return replace(found, action="", advice=f"wait: {duty.kind} {duty.subject} may need no answer")
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found
     return replace(found, action="", advice=f"wait: {chosen}, whose wait is the youngest, is asked to go on")

@@ -190,7 +190,7 @@ class VirtualAgent:
         elif deed == "refresh":
             self.machine.reads[self.name, self.incarnation, refreshed_file(text)] = self.machine.now.mono
         elif deed == "read":
-            self.call("mail_read")
+            self.call("mail_read", self._note_letters)
             self.call("mail_ack", message=header.subject if header.kind == "nudge" else header.id)
         self.stop()
         if deed == "provider":
@@ -207,6 +207,9 @@ class VirtualAgent:
         if header is not None and self.turn.state == "working":
             text = self.orders.get(header.subject, self.prompts[-1])
             self.after(self.machine.pace(self, header), lambda: self.do(self._usual(header), header, text))
+
+    def _note_letters(self, answer: Mapping[str, Any]) -> None:
+        self.kinds.update((letter["message"], "mail") for letter in answer.get("mail", ()))
 
     def _claimed(self, header: Header, answer: Mapping[str, Any]) -> None:
         if not answer["ok"]:

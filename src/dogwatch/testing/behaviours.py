@@ -95,13 +95,13 @@ def checkpoint(body: Body, message: Message, note: str = "") -> Steps[None]:
 
 
 def mail(body: Body, message: Message) -> Steps[None]:
-    """Reads the mail and acknowledges it."""
+    """Reads the mail and acknowledges all that it has read."""
     result = yield from body.dogwatch("mail", "read")
-    body.truth.did(
-        "mail_read", id=message.id, code=result.code if result else None, out=result.out[:2000] if result else ""
-    )
-    result = yield from body.dogwatch("mail", "ack", message.id)
-    body.truth.did("mail_ack", id=message.id, code=result.code if result else None)
+    text = result.out if result else ""
+    body.truth.did("mail_read", id=message.id, code=result.code if result else None, out=text[:2000])
+    for letter in brief.read_letters(text):
+        result = yield from body.dogwatch("mail", "ack", letter)
+        body.truth.did("mail_ack", id=letter, code=result.code if result else None)
 
 
 def refresh(body: Body, message: Message) -> Steps[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import select
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -16,8 +17,8 @@ from psycopg import pq
 
 from bench.ledger_work import BODY, HOLDER, HOST, KIND, TTL_S, LedgerClient, operation_id
 from dogwatch.ledger.api import Store
-from dogwatch.ledger.postgres_session import numbered
-from dogwatch.ledger.postgres_tx import CLAIM_AND_ACK, NEW_EVENT, NOW, PICK, SETTINGS, WRITING
+from dogwatch.ledger.postgres_session import LOOKING, numbered
+from dogwatch.ledger.postgres_tx import CLAIM_AND_ACK, NEW_EVENT, NOW, PICK, SETTINGS
 from dogwatch.ledger.sql_tx import EVENT, columns, renewal
 from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
@@ -25,9 +26,8 @@ from dogwatch.world.clock import SystemClock
 EVENT_VALUES = ", ".join(f"?{number}" for number in range(11, 19))
 TAKE = f"WITH done AS ({CLAIM_AND_ACK} RETURNING 1) {EVENT} SELECT {EVENT_VALUES} FROM done"  # noqa: S608
 STATEMENTS = {
-    b"begin": WRITING,
+    b"looking": LOOKING,
     b"commit": "COMMIT",
-    b"rollback": "ROLLBACK",
     b"append": NEW_EVENT,
     b"pick": PICK,
     b"take": TAKE,
@@ -90,8 +90,10 @@ class BarePostgresClient:
 
     def _pick(self, queue: str) -> tuple[str, str, int] | None:
         """Place, id and fence of an item, which is read as the ledger's users read it."""
+        self._wire.send_query_prepared(b"looking", [])
         self._wire.send_query_prepared(b"pick", [self._mark, *_encoded((queue, 0, *_here(self._clock.now())))])
-        found = self._answers(1)
+        self._wire.send_query_prepared(b"commit", [])
+        found = self._answers(3)
         if found is None:
             return None
         self._mark = found.get_value(0, 1)
@@ -102,14 +104,9 @@ class BarePostgresClient:
     def _in_one(self, statement: bytes, values: Sequence[bytes | None]) -> Any:
         """One transaction, again where another was in the way."""
         while True:
-            self._wire.send_query_prepared(b"begin", [])
             self._wire.send_query_prepared(statement, values)
-            self._wire.send_query_prepared(b"commit", [])
-            try:
-                return self._answers(3)
-            except BusyError:
-                self._wire.send_query_prepared(b"rollback", [])
-                self._answers(1)
+            with suppress(BusyError):
+                return self._answers(1)
 
     def _answers(self, count: int) -> Any:
         """Sends what there is; the last answer, of so many, that has or has changed a row."""
@@ -122,7 +119,12 @@ class BarePostgresClient:
             refused = refused or result.error_field(pq.DiagnosticField.SQLSTATE) or b""
             found = result if result.ntuples or result.command_tuples else found
             self._wire.get_result()
-        self._result()
+        result = self._result()
+        while result is not None and result.status != pq.ExecStatus.PIPELINE_SYNC:
+            # What is one transaction by itself is committed at its end, and that was refused.
+            refused = refused or result.error_field(pq.DiagnosticField.SQLSTATE) or b""
+            self._wire.get_result()
+            result = self._result()
         if refused:
             raise BusyError if refused in BUSY else RuntimeError(refused.decode())
         return found

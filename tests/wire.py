@@ -1,4 +1,7 @@
-"""A proxy before a PostgreSQL server that reads the protocol and cuts the connection at a chosen place in a commit."""
+"""A proxy before a PostgreSQL server that reads the protocol and cuts the connection at a chosen place in a commit.
+
+A transaction that is sent at once has no COMMIT: the server commits it when it gets the sync behind it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-COMMIT = b"COMMIT"
+CHANGES = (b"INSERT", b"UPDATE", b"DELETE", b"WITH done")
 FLUSH = b"H\0\0\0\4"
 """Makes the server send what it has to say so far."""
 
@@ -32,7 +35,7 @@ class Proxy:
         self._threads[0].start()
 
     def cut_next(self, where: str) -> None:
-        """`before`: the server never gets the COMMIT, and the client has all answers up to it. `after`: it commits,
+        """`before`: the server never gets the commit, and the client has all answers up to it. `after`: it commits,
         and the client does not hear of that. `silent`: the same, and not one answer of the last batch comes back.
         `left` and `deaf`: as `before` and `after`, but the server does not see that the client is gone."""
         self._armed = where
@@ -66,7 +69,7 @@ class Proxy:
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         questions, answers = Messages(has_startup=True), Messages()
-        statements: dict[bytes, bytes] = {}
+        work = Work()
         executed = completed = 0
         is_commit = False
         while not self._closed.is_set():
@@ -75,13 +78,7 @@ class Proxy:
                 if not (data := client.recv(65536)):
                     return
                 for kind, body, raw in questions.feed(data):
-                    if kind == b"P":
-                        name, sql = body.split(b"\0")[:2]
-                        statements[name] = sql
-                        is_commit = is_commit or sql == COMMIT
-                    elif kind == b"B":
-                        is_commit = is_commit or statements.get(body.split(b"\0")[1]) == COMMIT
-                    is_commit = is_commit and bool(self._armed)
+                    is_commit = (work.commits(kind, body) or is_commit) and bool(self._armed)
                     if is_commit and self._armed in ("before", "left"):
                         server.sendall(FLUSH)
                     else:
@@ -92,12 +89,8 @@ class Proxy:
                     return
                 for kind, body, raw in answers.feed(data):
                     completed += kind == b"C"
-                    if (
-                        is_commit
-                        and self._armed in ("after", "silent", "deaf")
-                        and kind == b"C"
-                        and body == COMMIT + b"\0"
-                    ):
+                    is_done = (kind, body) in ((b"C", b"COMMIT\0"), (b"Z", b"I"))
+                    if is_commit and self._armed in ("after", "silent", "deaf") and is_done:
                         if self._armed == "deaf":
                             self._left.append(server)
                         self._cut()
@@ -113,6 +106,35 @@ class Proxy:
     def _cut(self) -> None:
         self._armed = ""
         self.cuts += 1
+
+
+class Work:
+    """Which of the client's messages commits what the ledger has written."""
+
+    def __init__(self) -> None:
+        self._statements: dict[bytes, bytes] = {}
+        self._batch: list[bytes] = []
+        self._is_framed = self._is_serializable = False
+
+    def commits(self, kind: bytes, body: bytes) -> bool:
+        """Whether this message does: the COMMIT of a serializable transaction, or the sync behind a change that has
+        none."""
+        if kind == b"P":
+            name, sql = body.split(b"\0")[:2]
+            self._statements[name] = sql
+        elif kind == b"B":
+            sql = self._statements[body.split(b"\0")[1]]
+            self._batch.append(sql)
+            if sql.startswith(b"BEGIN"):
+                self._is_framed, self._is_serializable = True, b"SERIALIZABLE" in sql
+            if sql in (b"COMMIT", b"ROLLBACK"):
+                found = self._is_serializable and sql == b"COMMIT"
+                self._is_framed = self._is_serializable = False
+                return found
+        elif kind == b"S":
+            batch, self._batch = self._batch, []
+            return not self._is_framed and any(sql.startswith(CHANGES) for sql in batch)
+        return False
 
 
 class Messages:

@@ -18,11 +18,11 @@ import pytest
 
 from contract.parts.opener import UrlOpener
 from contract.parts.processes import child, finish, follow
-from dogwatch.errors import LedgerAwayError, LedgerLockedError, StaleError
+from dogwatch.errors import LedgerAwayError, LedgerFullError, LedgerLockedError, StaleError
 from dogwatch.ledger.api import START, Lease, Reader, Store, Tx
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.postgres import PostgresStore
-from dogwatch.ledger.postgres_session import Session
+from dogwatch.ledger.postgres_session import ServerError, Session
 from dogwatch.ledger.postgres_tx import PostgresTx
 from dogwatch.world.clock import SystemClock
 from helpers import wait_for
@@ -313,26 +313,40 @@ def test_who_was_interrupted_while_waiting_for_an_answer_goes_on_with_another_co
         assert store.run(lambda tx: tx.push("q", {}, "a")) == "a"
 
 
-def test_who_has_read_a_lease_that_is_renewed_meanwhile_is_sent_back(database: str) -> None:
-    with opened(database) as holder, opened(database) as store, opened(database) as other:
-        lease = holder.run(lambda tx: tx.acquire("lease", "a", 600))
-        assert lease is not None
-        renewals: list[Lease] = []
+SENT_AT_ONCE: dict[str, tuple[Callable[[Tx], object], Callable[[Reader], object]]] = {
+    "event": (lambda tx: tx.append("kind", {}), lambda reader: len(reader.recent(10, kinds=("kind",)))),
+    "document": (lambda tx: tx.put("key", {}, 1), lambda reader: [one.revision for one in reader.scan("key")]),
+    "item": (lambda tx: tx.claim("queue", "a", 600), lambda reader: [item.state for item in reader.items("queue")]),
+    "lease": (
+        lambda tx: tx.renew(Lease("lease", "a", 0, 1, tx.now, tx.now), 600),
+        lambda reader: [lease.renewed.mono for lease in reader.leases("lease")],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SENT_AT_ONCE)
+def test_who_has_read_what_is_changed_meanwhile_is_sent_back(database: str, what: str) -> None:
+    """However the change is sent: who reads and then writes something else is not alone with it."""
+    change, look = SENT_AT_ONCE[what]
+    with opened(database) as changing, opened(database) as store, opened(database) as other:
+        changing.run(lambda tx: (tx.acquire("lease", "a", 600), tx.put("key", {}, 0), tx.push("queue", {}, "item")))
+        calls = 0
 
         def note(tx: Tx) -> None:
-            (held,) = tx.leases("lease")
-            if not renewals:
-                renewals.append(holder.run(lambda tx: tx.renew(lease, 600)))
-                # Sees the renewed lease, and no note yet: the note must be of one that has seen it, too.
-                other.run(
-                    lambda tx: tx.append("seen", {"n": tx.leases("lease")[0].renewed.mono, "note": tx.get("note")})
-                )
-            tx.put("note", {"renewed": held.renewed.mono})
+            nonlocal calls
+            calls += 1
+            found = look(tx)
+            if calls == 1:
+                changing.run(change)
+                # Sees the change, and no note yet: so the note must be of one that has seen it, too.
+                other.run(lambda tx: tx.append("seen", {"found": look(tx), "note": tx.get("note")}))
+            tx.put("note", {"found": found})
 
         store.run(note)
-        found = store.read(lambda reader: reader.get("note"))
-        assert found is not None
-        assert found.body == {"renewed": renewals[0].renewed.mono}
+        assert calls == 2
+        kept, now = store.read(lambda reader: (reader.get("note"), look(reader)))
+        assert kept is not None
+        assert kept.body == {"found": now}
 
 
 def test_who_is_set_to_read_only_by_default_can_still_renew(database: str) -> None:
@@ -468,6 +482,78 @@ def test_a_commit_that_was_lost_in_a_crash_is_not_taken_for_the_stranger_that_go
             store.run(write)
             assert [event.kind for event in store.since(START, 100)].count("mine") == 1
         assert calls == 2
+
+
+REFUSE_AT_THE_END = """
+    CREATE SEQUENCE dogwatch.tries;
+    CREATE FUNCTION dogwatch.refuse_at_first() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF nextval('dogwatch.tries') <= 2 THEN RAISE EXCEPTION 'not now' USING ERRCODE = TG_ARGV[0]; END IF;
+        RETURN NULL;
+    END $$;
+    CREATE CONSTRAINT TRIGGER at_the_end AFTER INSERT OR UPDATE ON dogwatch.{table}
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION dogwatch.refuse_at_first('{state}');
+"""
+
+
+@pytest.mark.parametrize("is_framed", [False, True], ids=["by-itself", "framed"])
+@pytest.mark.parametrize("table", ["events", "leases", "items"])
+def test_what_is_refused_only_when_it_is_committed_is_made_again_once(
+    postgres: Server, database: str, table: str, is_framed: bool
+) -> None:
+    with opened(database) as store:
+        lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
+        assert lease is not None
+        store.run(lambda tx: tx.push("queue", {}, "item"))
+        assert store._session is not None
+        store._session.is_framed = is_framed
+        postgres.execute(REFUSE_AT_THE_END.format(table=table, state="40001"), database.rpartition("/")[2])
+        attempts = 0
+
+        def write(tx: Tx) -> object:
+            nonlocal attempts
+            attempts += 1
+            if table == "events":
+                return tx.append("kind", {"n": 1})
+            return tx.renew(lease, 600) if table == "leases" else tx.claim("queue", "b", 600)
+
+        answer = store.run(write)
+        assert attempts == 3
+        assert numbers(store) == ([1] if table == "events" else [])
+        held = store.read(lambda reader: (*reader.leases(""), *(i for i in reader.items("queue") if i.holder)))
+        assert held == ((lease,) if table == "events" else (answer,) if table == "leases" else (lease, answer))
+
+
+def test_a_disk_that_is_full_at_the_commit_is_an_error_and_nothing_is_written(postgres: Server, database: str) -> None:
+    with opened(database) as store:
+        postgres.execute(REFUSE_AT_THE_END.format(table="events", state="53100"), database.rpartition("/")[2])
+        for _ in range(2):
+            with pytest.raises(LedgerFullError):
+                append(store, 1)
+            assert numbers(store) == []
+        append(store, 2)
+        assert numbers(store) == [2]
+
+
+def test_who_may_not_even_look_for_an_item_is_told_so_and_goes_on(database: str) -> None:
+    with opened(database) as store, closing(psycopg.connect(database)) as foreign:
+        store.run(lambda tx: tx.push("queue", {}, "item"))
+        foreign.execute("LOCK TABLE dogwatch.items IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(LedgerLockedError):
+            store.run(lambda tx: tx.claim("queue", "a", 600))
+        append(store, 1)
+        foreign.rollback()
+        item = store.run(lambda tx: tx.claim("queue", "a", 600))
+        assert item is not None
+        assert item.fence == 1
+
+
+def test_a_look_that_is_refused_leaves_nothing_open(database: str) -> None:
+    with closing(Session(database, 60)) as session:
+        with pytest.raises(ServerError):
+            session.ask_apart("SELECT 1 / 0")
+        assert session.ask("SELECT 1") == [(1,)]
+        assert session.ask_apart("SELECT 2") == [(2,)]
 
 
 def test_who_is_kept_waiting_by_a_foreign_lock_is_told_so(postgres: Server, database: str) -> None:

@@ -35,6 +35,7 @@ INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 RING_S = 0.1
 POLL_S = 1.0
 POLL_POOLED_S = 0.25
+RINGING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 HELD_BACK_S = 0.1
 WITNESS = (
     "SELECT 1 FROM dogwatch.events WHERE pos >= ? AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ?"
@@ -177,6 +178,7 @@ class PostgresStore:
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for a ring from this host or from the server, and looks by itself now and then."""
+        self._refuse_nested()
         self._listen()
         deadline = time.monotonic() + timeout_s
         while True:
@@ -230,10 +232,7 @@ class PostgresStore:
         """Lets go of everything. Closing twice is no error."""
         if self._session is not None and self._ring_due is not None:
             with contextlib.suppress(ConnectionLostError, ServerError):
-                # Perhaps it has rung already, and only the answer is on its way.
-                self._session.settle()
-                if self._ring_due is not None:
-                    self._session.ask(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,))
+                self._session.ask(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,))
             self._ring_due = None
         self._drop()
         if self._bell is not None:
@@ -302,11 +301,12 @@ class PostgresStore:
 
     def _connected(self) -> Session:
         """The session; a lost server is looked for again for a while."""
-        try:
-            if self._session is not None:
+        if self._session is not None:
+            try:
                 self._session.look()
-        except ConnectionLostError:
-            self._drop()
+                return self._session
+            except ConnectionLostError:
+                self._drop()
         until = time.monotonic() + self._away_s
         pause_s = 0.02
         while self._session is None:
@@ -373,7 +373,7 @@ class PostgresStore:
                 if tx.needs_no_id:
                     status = "ended" if session.has_ended(tx.session.signature) else "in progress"
                 else:
-                    ((status,),) = session.ask(STATUS, (str(tx.transaction),))
+                    ((status,),) = session.ask_apart(STATUS, (str(tx.transaction),))
                 if status == "aborted" or (status == "ended" and tx.witness is None):
                     return False
                 if status != "in progress":
@@ -381,7 +381,7 @@ class PostgresStore:
                         break
                     if self._is_told(session, tx):
                         return True
-                    if session.ask(ARCHIVED, (tx.first_position,)):
+                    if session.ask_apart(ARCHIVED, (tx.first_position,)):
                         break
                     return False
             except ServerError as error:
@@ -399,11 +399,12 @@ class PostgresStore:
 
     def _is_told(self, session: Session, tx: PostgresTx) -> bool:
         """Whether there is an event of the transaction."""
-        return tx.witness is not None and bool(session.ask(WITNESS, (tx.first_position, *tx.witness)))
+        return tx.witness is not None and bool(session.ask_apart(WITNESS, (tx.first_position, *tx.witness)))
 
     def _listen(self) -> None:
         if self._is_listening:
             return
+        self._refuse_nested()
         self._is_listening = True
         self._ears.register(self._inner_bell, select.EPOLLIN)
         os.eventfd_write(self._inner_bell, 1)
@@ -440,14 +441,11 @@ class PostgresStore:
             return
         # Due again for as long as the server has not said that it rang.
         self._rung, self._ring_due = now, now + RING_S
-
-        def answer(rows: Sequence[object]) -> None:
-            if rows:
-                self._ring_due = None
-
         try:
-            self._session.post(RING, (self._id,), answer)
-            self._settle()
+            if self._session.ask_apart(RING, (self._id,), RINGING):
+                self._ring_due = None
+        except ServerError:
+            return
         except ConnectionLostError:
             self._drop()
 
@@ -456,7 +454,7 @@ class PostgresStore:
         before = self._seen
         try:
             session = self._connected()
-            self._seen = session.ask(MOVED)[0]
+            self._seen = session.ask_apart(MOVED)[0]
         except ConnectionLostError:
             self._drop()
             return True

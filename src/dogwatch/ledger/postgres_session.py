@@ -29,6 +29,11 @@ KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 CHANNEL = "dogwatch"
 SIGNATURE = 0x4448 << 48
 """The first sixteen bits of the locks that tell which sessions are open; the number tells ours from others'."""
+LOOKING = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+"""For what is looked for outside of a transaction of the ledger's: it sees what was committed before each statement, and
+is in nobody's way."""
+LIBPQ_MIN = 160002
+"""An older one loses its place when a commit is refused that it has not sent as a statement."""
 IDLE = "25P03"
 """A transaction was left idle for too long, for example because this process was stopped."""
 
@@ -115,6 +120,9 @@ class Session:
                 " current_setting('synchronous_commit')"
             )[0]
             self.pooled = pid != self._wire.backend_pid
+            self.is_framed = self.pooled or pq.version() < LIBPQ_MIN
+            """Whether every transaction needs a BEGIN and a COMMIT. Otherwise a batch is one by itself, as the session
+            is set: the server commits it at its end."""
             self.signature = 0 if self.pooled else self._sign()
             """A lock that this session holds for as long as the server works for it; 0 through a pooler."""
         except BaseException:
@@ -127,7 +135,7 @@ class Session:
     def has_ended(self, signature: int) -> bool:
         """Whether another session can commit no more. A standby does not know: it has locks of its own."""
         ended = "SELECT NOT pg_is_in_recovery() AND pg_try_advisory_xact_lock(?)"
-        return bool(self.ask(ended, (signature,))[0][0])
+        return bool(self.ask_apart(ended, (signature,))[0][0])
 
     def _sign(self) -> int:
         while True:
@@ -149,6 +157,23 @@ class Session:
         self.finish()
         return found[0]
 
+    def ask_apart(self, statement: str, values: Sequence[Any] = (), begin: str = LOOKING) -> Sequence[Row]:
+        """The same for a statement that has nothing to do with the ledger's transactions."""
+        found: list[Sequence[Row]] = []
+        self.later(begin)
+        self.later(statement, values, found.append)
+        self.later("COMMIT")
+        try:
+            self.finish()
+        except ServerError:
+            self.post("ROLLBACK")
+            raise
+        return found[0]
+
+    def unframe(self) -> None:
+        """Makes the batch a transaction by itself: takes back the BEGIN that it starts with."""
+        del self._batch[0]
+
     def flush_before_more(self) -> None:
         """Makes the server send all answers so far before it begins with what is added now."""
         self._batch.append(None)
@@ -165,22 +190,20 @@ class Session:
         if refused is not None:
             raise refused
 
-    def post(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
-        """Sends a statement without waiting, also where the batch before it is refused; its answer is taken along
-        with the next batch's."""
-        if self._batch:
-            self._cut()
-            self._settle_pooled()
-        self.later(statement, values, answer)
+    def post(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Sends a statement without waiting; its answer is taken along with the next batch's."""
+        self.later(statement, values)
         self._cut()
         self._send()
-        self._settle_pooled()
-
-    def _settle_pooled(self) -> None:
-        """Never more than one batch is under way through a pooler: were this process ended now, the pooler might lend
-        the server to another client with answers still to come."""
         if self.pooled:
+            # Never more than one batch is under way through a pooler: were this process ended now, the pooler might
+            # lend the server to another client with answers still to come.
             self._take_posted()
+
+    @property
+    def may_be_open(self) -> bool:
+        """Whether the server has a transaction open, be it a spoiled one, or has not answered yet."""
+        return self._wire.transaction_status != _IDLE
 
     def fileno(self) -> int:
         """The socket, readable when something has come that nobody asked for; -1 when it is closed."""
@@ -278,7 +301,15 @@ class Session:
             get_result()  # The end of this answer.
         if is_busy():
             self._await_answer()
-        if get_result() is None:
+        result = get_result()
+        if result is not None and result.status == _REFUSED:
+            # A batch that is a transaction by itself is committed at its end, and that was refused.
+            refused = refused or self._refusal(result)
+            get_result()
+            if is_busy():
+                self._await_answer()
+            result = get_result()
+        if result is None:
             raise ConnectionLostError(self._complaint())
         return refused
 
@@ -343,6 +374,7 @@ def _encoded(value: Any) -> bytes | None:
     return None if value is None else repr(value).encode()
 
 
+_IDLE = int(pq.TransactionStatus.IDLE)
 _GOOD = (int(pq.ExecStatus.TUPLES_OK), int(pq.ExecStatus.COMMAND_OK))
 _REFUSED = int(pq.ExecStatus.FATAL_ERROR)
 _INTEGER, _FLOAT, _BOOLEAN, _BYTES = (20, 21, 23, 26), (700, 701, 1700), 16, 17

@@ -20,7 +20,7 @@ from dogwatch.ledger.api import Item, Json
 from dogwatch.ledger.bodies import load, required, seconds
 from dogwatch.ledger.postgres_errors import away, corrupt, translate
 from dogwatch.ledger.postgres_schema import XID
-from dogwatch.ledger.postgres_session import Answer, ConnectionLostError, ServerError, Session
+from dogwatch.ledger.postgres_session import LOOKING, Answer, ConnectionLostError, ServerError, Session
 from dogwatch.ledger.sql_reader import Dialect, Position, Request, Row
 from dogwatch.ledger.sql_tx import EVENT, SqlTx, claim_stands
 from dogwatch.model.moment import Moment
@@ -38,8 +38,9 @@ SETTINGS = {
     # in the way.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
-    # What is looked for outside of a transaction sees what was committed before it.
-    "default_transaction_isolation": "read committed",
+    # A batch that is a transaction by itself has no BEGIN to say how.
+    "default_transaction_isolation": "serializable",
+    "default_transaction_read_only": "off",
     # A process that was stopped in the middle must not hold up all others.
     "idle_in_transaction_session_timeout": "10s",
     "lock_timeout": "4s",
@@ -106,7 +107,6 @@ class PostgresTx(SqlTx):
     """Whether it is enough to know that the session has ended: then the witness tells all."""
     committing = False
     _is_begun = False
-    _is_sent = False
     _is_closed = False
     _guessed = False
     _held: tuple[str, Sequence[Any], Sequence[Any] | None] | None = None
@@ -206,10 +206,13 @@ class PostgresTx(SqlTx):
             if not self.transaction and not self._guessed:
                 self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
             self.session.flush_before_more()
-        self._add("COMMIT", ())
+        if self.session.is_framed or self.session.may_be_open:
+            self._add("COMMIT", ())
+        else:
+            self.session.unframe()
         self.committing = True
         self._finish()
-        self._is_sent = self.committing = False
+        self.committing = False
         if self.transaction:
             self.session.first_position = self.first_position
             self.session.positioned = time.monotonic()
@@ -234,7 +237,7 @@ class PostgresTx(SqlTx):
         self.session.forget()
         if isinstance(self.cause, ConnectionLostError):
             return
-        if self._is_sent:
+        if self.session.may_be_open:
             self.session.post("ROLLBACK")
         if self._has_mark:
             self.session.post("SELECT pg_advisory_unlock(?)", (self.session.mark,))
@@ -276,10 +279,12 @@ class PostgresTx(SqlTx):
         found: list[Row] = []
         session = self.session
         known, floor, until = session.floor
+        session.later(LOOKING)
         if queue != known or time.monotonic() >= until:
             floor = 0
             session.later(FLOOR, (queue,), lambda rows: self._note_floor(queue, rows))
         session.later(PICK, (session.mark, queue, floor, *self._here()), found.extend)
+        session.later("COMMIT")
         self._finish()
         if not found:
             return None
@@ -378,7 +383,6 @@ class PostgresTx(SqlTx):
                 self._add_event(event)
 
     def _finish(self) -> None:
-        self._is_sent = self._is_begun
         try:
             self.session.finish()
         except (ServerError, ConnectionLostError) as error:

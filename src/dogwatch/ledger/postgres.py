@@ -246,7 +246,8 @@ class PostgresStore:
             # The one before was interrupted before it could be undone: nothing may be added to it.
             self._drop()
         session = self._connected()
-        self._ring_if_due()
+        if self._ring_due is not None:
+            self._ring_if_due()
         self._is_open = True
         tx = PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
         tx.redactor = self.redactor
@@ -255,7 +256,9 @@ class PostgresStore:
     def _end(self, tx: PostgresTx) -> None:
         try:
             tx.end()
-            self._settle()
+            if self._is_listening and self._session is not None:
+                # What the server still has to say to this store would make the doorbell readable.
+                self._session.settle()
             if self._session is not None and self._session.is_torn:
                 self._drop()
         except ConnectionLostError:
@@ -267,11 +270,6 @@ class PostgresStore:
             raise LedgerError(
                 "a transaction of this store is open already", hint="use the one that the function was given"
             )
-
-    def _settle(self) -> None:
-        """Takes what the server still has to say to this store: it would make the doorbell readable."""
-        if self._is_listening and self._session is not None:
-            self._session.settle()
 
     def _read(self, fn: Callable[[PostgresTx], T]) -> T:
         self._refuse_nested()

@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import select
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -34,6 +35,7 @@ LOOKING = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 is in nobody's way."""
 LIBPQ_MIN = 160002
 """An older one loses its place when a commit is refused that it has not sent as a statement."""
+FRESH_S = 0.001
 IDLE = "25P03"
 """A transaction was left idle for too long, for example because this process was stopped."""
 
@@ -95,6 +97,7 @@ class Session:
         self._names = itertools.count()
         self._batch: list[tuple[str, Sequence[bytes | None], Answer | None] | None] = []
         self._posted: list[Batch] = []
+        self._answered = 0.0
         self.is_torn = False
         """Whether it was broken off in the middle, and is as good as lost."""
         self.mark: int | None = None
@@ -184,21 +187,26 @@ class Session:
 
     def finish(self) -> None:
         """Sends the batch and takes all answers; ServerError for the first statement that was refused."""
+        self._tear()
         self._cut()
         # Whatever was posted before had nobody waiting for it, and has nobody to tell.
         refused = self._take_posted()
+        self.is_torn = False
+        self._answered = time.monotonic()
         if refused is not None:
             raise refused
 
     def post(self, statement: str, values: Sequence[Any] = ()) -> None:
         """Sends a statement without waiting; its answer is taken along with the next batch's."""
         self.later(statement, values)
+        self._tear()
         self._cut()
         self._send()
         if self.pooled:
             # Never more than one batch is under way through a pooler: were this process ended now, the pooler might
             # lend the server to another client with answers still to come.
             self._take_posted()
+        self.is_torn = False
 
     @property
     def may_be_open(self) -> bool:
@@ -213,17 +221,22 @@ class Session:
             return -1
 
     def look(self) -> None:
-        """Takes what has come, without waiting: a server that is gone says so before anything is sent to it in vain."""
+        """Takes what has come, without waiting: a server that is gone says so before anything is sent to it in vain.
+        Just after an answer, there is nothing to be learnt."""
+        if time.monotonic() < self._answered + FRESH_S:
+            return
         while self._poll.poll(0):
             self._consume()
 
     def settle(self) -> None:
         """Takes the answers to all that was posted."""
+        self._tear()
         self._take_posted()
+        self.is_torn = False
 
     def listen(self) -> None:
         """Takes whatever has come meanwhile; notifications go to `heard`."""
-        self._take_posted()
+        self.settle()
         self._consume()
 
     def close(self) -> None:
@@ -232,7 +245,6 @@ class Session:
 
     def _cut(self) -> None:
         """Sends the batch, and ends it: what comes after it is done whatever becomes of it."""
-        self._tear()
         batch, self._batch = self._batch, []
         sent: Batch = []
         wire = self._wire
@@ -258,11 +270,9 @@ class Session:
         except psycopg.Error as error:
             raise ConnectionLostError(self._complaint()) from error
         self._posted.append(sent)
-        self.is_torn = False
 
     def _take_posted(self) -> ServerError | None:
         """All answers that are due; the refusal of the last batch, if it was refused."""
-        self._tear()
         refused: ServerError | None = None
         batches, self._posted = self._posted, []
         try:
@@ -271,7 +281,6 @@ class Session:
                 refused = self._take(batch)
         except psycopg.Error as error:
             raise ConnectionLostError(self._complaint()) from error
-        self.is_torn = False
         return refused
 
     def _tear(self) -> None:

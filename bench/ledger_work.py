@@ -1,13 +1,15 @@
 """The same work on every system: the ledger's engines and their rivals, by one writer and by eight, in turns.
 
 The systems take turns in short rounds, so that a slow minute of the machine or its disk hits all of them, and the
-medians of their rounds are compared.
+medians of their rounds are compared. Each round has another order: what one leaves to the disk is not always the same
+next one's burden.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -257,9 +259,10 @@ def _rounds(
     """The operations in a second of each system in each of its rounds."""
     stocks = {system.name: Stock(workload, fillers[system.name]) for system in systems}
     per_s: dict[str, list[float]] = {system.name: [] for system in systems}
+    turns = random.Random(workload.name)
     for number in range(ROUNDS + 1):
         seconds = ROUND_S if number else WARM_UP_S
-        for system in (*systems[number % len(systems) :], *systems[: number % len(systems)]):
+        for system in turns.sample(systems, len(systems)):
             stocks[system.name].fill()
             done = _round(workload, ends, system.name, stocks[system.name].targets(number), seconds)
             stocks[system.name].used([each.count for each in done], seconds)

@@ -97,9 +97,10 @@ class PostgresStore:
 
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
-        self._refuse_nested()
+        if self._is_busy:
+            self._refuse_nested()
+        self._is_busy = True
         try:
-            self._is_busy = True
             return self._run(fn)
         finally:
             self._is_busy = False
@@ -245,7 +246,9 @@ class PostgresStore:
         if self._is_open:
             # The one before was interrupted before it could be undone: nothing may be added to it.
             self._drop()
-        session = self._connected()
+        session = self._session
+        if session is None or time.monotonic() >= session.fresh_until:
+            session = self._connected()
         if self._ring_due is not None:
             self._ring_if_due()
         self._is_open = True

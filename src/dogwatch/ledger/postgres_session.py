@@ -97,7 +97,8 @@ class Session:
         self._names = itertools.count()
         self._batch: list[tuple[str, Sequence[bytes | None], Answer | None] | None] = []
         self._posted: list[Batch] = []
-        self._answered = 0.0
+        self.fresh_until = 0.0
+        """Until then there is nothing new to be learnt by looking at the connection: it has just answered."""
         self.is_torn = False
         """Whether it was broken off in the middle, and is as good as lost."""
         self.mark: int | None = None
@@ -149,7 +150,12 @@ class Session:
     def later(self, statement: str, values: Sequence[Any] = (), answer: Answer | None = None) -> None:
         """Adds a statement to the batch. `answer` is called with its rows once they are there."""
         parameters = [
-            value.encode() if type(value) is str and "\0" not in value else _encoded(value) for value in values
+            value.encode()
+            if (kind := type(value)) is str and "\0" not in value
+            else repr(value).encode()
+            if kind is float or kind is int
+            else _encoded(value)
+            for value in values
         ]
         self._batch.append((statement, parameters, answer))
 
@@ -163,19 +169,14 @@ class Session:
     def ask_apart(self, statement: str, values: Sequence[Any] = (), begin: str = LOOKING) -> Sequence[Row]:
         """The same for a statement that has nothing to do with the ledger's transactions."""
         found: list[Sequence[Row]] = []
-        self.later(begin)
         self.later(statement, values, found.append)
         self.later("COMMIT")
         try:
-            self.finish()
+            self.finish(begin)
         except ServerError:
             self.post("ROLLBACK")
             raise
         return found[0]
-
-    def unframe(self) -> None:
-        """Makes the batch a transaction by itself: takes back the BEGIN that it starts with."""
-        del self._batch[0]
 
     def flush_before_more(self) -> None:
         """Makes the server send all answers so far before it begins with what is added now."""
@@ -185,14 +186,17 @@ class Session:
         """Drops the batch, of which nothing was sent yet."""
         self._batch.clear()
 
-    def finish(self) -> None:
-        """Sends the batch and takes all answers; ServerError for the first statement that was refused."""
+    def finish(self, begin: str = "") -> None:
+        """Sends the batch, behind a BEGIN where one is given, and takes all answers; ServerError for the first statement
+        that was refused."""
+        if begin:
+            self._batch.insert(0, (begin, (), None))
         self._tear()
         self._cut()
         # Whatever was posted before had nobody waiting for it, and has nobody to tell.
         refused = self._take_posted()
         self.is_torn = False
-        self._answered = time.monotonic()
+        self.fresh_until = time.monotonic() + FRESH_S
         if refused is not None:
             raise refused
 
@@ -221,10 +225,7 @@ class Session:
             return -1
 
     def look(self) -> None:
-        """Takes what has come, without waiting: a server that is gone says so before anything is sent to it in vain.
-        Just after an answer, there is nothing to be learnt."""
-        if time.monotonic() < self._answered + FRESH_S:
-            return
+        """Takes what has come, without waiting: a server that is gone says so before anything is sent to it in vain."""
         while self._poll.poll(0):
             self._consume()
 
@@ -276,7 +277,8 @@ class Session:
         refused: ServerError | None = None
         batches, self._posted = self._posted, []
         try:
-            self._send()
+            if self._wire.flush():
+                self._send()
             for batch in batches:
                 refused = self._take(batch)
         except psycopg.Error as error:
@@ -372,9 +374,7 @@ def numbered(statement: str) -> bytes:
 
 
 def _encoded(value: Any) -> bytes | None:
-    """A value that is no plain text."""
-    if type(value) is float or type(value) is int:
-        return b"%a" % value
+    """A value that is neither a plain text nor a number."""
     if isinstance(value, str):
         # libpq would read it only up to the NUL, and take one name for another.
         raise UsageError(f"a name holds a NUL character: {value!r}")

@@ -107,6 +107,9 @@ class PostgresTx(SqlTx):
     """Whether it is enough to know that the session has ended: then the witness tells all."""
     committing = False
     _is_begun = False
+    _is_open = False
+    """Whether the server was sent its BEGIN."""
+    _is_committed = False
     _is_closed = False
     _guessed = False
     _held: tuple[str, Sequence[Any], Sequence[Any] | None] | None = None
@@ -206,13 +209,12 @@ class PostgresTx(SqlTx):
             if not self.transaction and not self._guessed:
                 self._add("SELECT pg_current_xact_id_if_assigned()::text::bigint", (), self._note)
             self.session.flush_before_more()
-        if self.session.is_framed or self.session.may_be_open:
+        at_once = not (self._is_open or self.session.is_framed)
+        if not at_once:
             self._add("COMMIT", ())
-        else:
-            self.session.unframe()
         self.committing = True
-        self._finish()
-        self.committing = False
+        self._finish(at_once=at_once)
+        self.committing, self._is_committed = False, True
         if self.transaction:
             self.session.first_position = self.first_position
             self.session.positioned = time.monotonic()
@@ -234,11 +236,12 @@ class PostgresTx(SqlTx):
     def end(self) -> None:
         """Nothing more goes through this; what it had open is undone, without waiting."""
         self._is_closed = True
-        self.session.forget()
         if isinstance(self.cause, ConnectionLostError):
             return
-        if self.session.may_be_open:
-            self.session.post("ROLLBACK")
+        if not self._is_committed:
+            self.session.forget()
+            if self.session.may_be_open:
+                self.session.post("ROLLBACK")
         if self._has_mark:
             self.session.post("SELECT pg_advisory_unlock(?)", (self.session.mark,))
             self.session.mark = None
@@ -279,13 +282,15 @@ class PostgresTx(SqlTx):
         found: list[Row] = []
         session = self.session
         known, floor, until = session.floor
-        session.later(LOOKING)
         if queue != known or time.monotonic() >= until:
             floor = 0
             session.later(FLOOR, (queue,), lambda rows: self._note_floor(queue, rows))
         session.later(PICK, (session.mark, queue, floor, *self._here()), found.extend)
         session.later("COMMIT")
-        self._finish()
+        try:
+            session.finish(LOOKING)
+        except (ServerError, ConnectionLostError) as error:
+            self._spoil(error)
         if not found:
             return None
         place, session.mark, _, identity, body, fence, *pushed, ends = found[0]
@@ -359,18 +364,20 @@ class PostgresTx(SqlTx):
             self.transaction = rows[0][0] or 0
 
     def _note_alone(self, rows: Sequence[Row]) -> None:
-        self._note(rows)
-        self._has_missed = not rows
+        if rows:
+            self._note(rows)
+        else:
+            self._has_missed = True
 
     def _add(self, statement: str, values: Sequence[Any], answer: Answer | None = None) -> None:
         if self.spoiled is not None:
             raise self.spoiled
         if self._is_closed:
             raise LedgerError("this transaction is over")
-        self._send_held()
+        if self._held is not None:
+            self._send_held()
         if not self._is_begun:
             self._is_begun = True
-            self.session.later(self._begin)
             if self.session.pooled:
                 self.session.later(settings(self.session, of_transaction=True))
         self.session.later(statement, values, answer)
@@ -382,9 +389,12 @@ class PostgresTx(SqlTx):
             if event is not None:
                 self._add_event(event)
 
-    def _finish(self) -> None:
+    def _finish(self, *, at_once: bool = False) -> None:
+        """Sends what there is and takes the answers. Without a BEGIN, the server commits it `at_once`."""
+        begin = "" if at_once or self._is_open else self._begin
+        self._is_open = self._is_open or not at_once
         try:
-            self.session.finish()
+            self.session.finish(begin)
         except (ServerError, ConnectionLostError) as error:
             self._spoil(error)
 

@@ -2,7 +2,7 @@
 
 The systems take turns in short rounds, so that a slow minute of the machine or its disk hits all of them, and the
 medians of their rounds are compared. Each round has another order: what one leaves to the disk is not always the same
-next one's burden.
+next one's burden. Each system has writers of its own, as it would have where it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
 from multiprocessing.connection import Connection
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from bench.harness import Rate
 from dogwatch.ledger.api import Lease, Store, Tx
@@ -128,7 +128,6 @@ def operation_id() -> str:
 class Order:
     """What a writer is to do from `start` on for `seconds`; `target` is the queue, or the lease's name."""
 
-    system: str
     operation: str
     target: str
     start: float
@@ -175,30 +174,35 @@ def _repeat(step: Callable[[], bool], order: Order) -> Done:
     return Done(count, count / (time.monotonic() - order.start))
 
 
-def _serve(connection: Connection[Done, Order | None], systems: Sequence[System]) -> None:
-    """A writer's process: it stays connected to every system and does what it is told."""
-    clients = {system.name: system.connect() for system in systems}
+def _serve(connection: Connection[Done, Order | None], system: System) -> None:
+    """A writer's process: it stays connected to its system and does what it is told."""
+    client = system.connect()
     while (order := connection.recv()) is not None:
-        connection.send(OPERATIONS[order.operation](clients[order.system], order))
-    for client in clients.values():
-        client.close()
+        connection.send(OPERATIONS[order.operation](client, order))
+    client.close()
+
+
+Ends: TypeAlias = "Mapping[str, Sequence[Connection[Order | None, Done]]]"
+"""How the writers of each system are told what to do."""
 
 
 @contextmanager
-def writers(systems: Sequence[System]) -> Iterator[Sequence[Connection[Order | None, Done]]]:
+def writers(systems: Sequence[System]) -> Iterator[Ends]:
     """The writers' processes, for as long as they are needed."""
     context = multiprocessing.get_context("spawn")
-    ends, processes = [], []
+    ends: dict[str, list[Connection[Order | None, Done]]] = {system.name: [] for system in systems}
+    processes = []
     try:
-        for _ in range(WRITERS):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, systems), daemon=True)
-            process.start()
-            theirs.close()
-            ends.append(ours)
-            processes.append(process)
+        for system in systems:
+            for _ in range(WRITERS):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, system), daemon=True)
+                process.start()
+                theirs.close()
+                ends[system.name].append(ours)
+                processes.append(process)
         yield ends
-        for end in ends:
+        for end in chain(*ends.values()):
             end.send(None)
         for process in processes:
             process.join(10)
@@ -252,7 +256,7 @@ def compare(systems: Sequence[System], workloads: Sequence[Workload] = WORKLOADS
 
 def _rounds(
     workload: Workload,
-    ends: Sequence[Connection[Order | None, Done]],
+    ends: Ends,
     systems: Sequence[System],
     fillers: Mapping[str, Client],
 ) -> Mapping[str, Sequence[float]]:
@@ -264,7 +268,7 @@ def _rounds(
         seconds = ROUND_S if number else WARM_UP_S
         for system in turns.sample(systems, len(systems)):
             stocks[system.name].fill()
-            done = _round(workload, ends, system.name, stocks[system.name].targets(number), seconds)
+            done = _round(workload, ends[system.name], stocks[system.name].targets(number), seconds)
             stocks[system.name].used([each.count for each in done], seconds)
             if number:
                 per_s[system.name].append(sum(each.per_s for each in done))
@@ -274,14 +278,13 @@ def _rounds(
 def _round(
     workload: Workload,
     ends: Sequence[Connection[Order | None, Done]],
-    system: str,
     targets: Sequence[str],
     seconds: float,
 ) -> Sequence[Done]:
     """One round: all writers begin at one instant."""
     start = time.monotonic() + START_DELAY_S
     for end, target in zip(ends, targets, strict=False):
-        end.send(Order(system, workload.operation, target, start, seconds))
+        end.send(Order(workload.operation, target, start, seconds))
     return [end.recv() for end, _ in zip(ends, targets, strict=False)]
 
 

@@ -32,8 +32,8 @@ CHANNEL = "dogwatch"
 SIGNATURE = 0x4448 << 48
 """The first sixteen bits of the locks that tell which sessions are open; the number tells ours from others'."""
 LOOKING = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
-"""For what is looked for outside of a transaction of the ledger's: it sees what was committed before each statement, and
-is in nobody's way."""
+"""For what is looked up outside of the ledger's transactions: it sees what was committed before it, and is in nobody's
+way."""
 LIBPQ_MIN = 160002
 """An older one loses its place when a commit is refused that it has not sent as a statement."""
 FRESH_S = 0.001
@@ -184,7 +184,7 @@ class Session:
         self._batch.clear()
 
     def finish(self, begin: str = "") -> None:
-        """Sends the batch, behind a BEGIN where one is given, and takes all answers; ServerError for the first statement
+        """Sends the batch, behind a BEGIN where one is given, and takes all answers; ServerError for the first one
         that was refused."""
         if begin:
             self._batch.insert(0, (begin, (), (), None))

@@ -27,6 +27,8 @@ class Proxy:
         self._armed = ""
         self._left: list[socket.socket] = []
         self.cuts = 0
+        self.flushes = 0
+        """How often a client wanted to have what there was to say so far."""
         self._listening = socket.create_server(("127.0.0.1", 0))
         own = self._listening.getsockname()[1]
         self.url = f"postgresql://dogwatch@127.0.0.1:{own}/{database}?sslmode=disable&gssencmode=disable"
@@ -83,6 +85,7 @@ class Proxy:
                         server.sendall(FLUSH)
                     else:
                         executed += kind == b"E"
+                        self.flushes += kind == b"H"
                         server.sendall(raw)
             if server in readable:
                 if not (data := server.recv(65536)):

@@ -22,7 +22,7 @@ from dogwatch.errors import LedgerAwayError, LedgerFullError, LedgerLockedError,
 from dogwatch.ledger.api import START, Lease, Reader, Store, Tx
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.postgres import PostgresStore
-from dogwatch.ledger.postgres_session import ServerError, Session
+from dogwatch.ledger.postgres_session import LOOKING, ServerError, Session
 from dogwatch.ledger.postgres_tx import PostgresTx
 from dogwatch.world.clock import SystemClock
 from helpers import wait_for
@@ -339,7 +339,7 @@ def test_who_has_read_what_is_changed_meanwhile_is_sent_back(database: str, what
             if calls == 1:
                 changing.run(change)
                 # Sees the change, and no note yet: so the note must be of one that has seen it, too.
-                other.run(lambda tx: tx.append("seen", {"found": look(tx), "note": tx.get("note")}))
+                other.run(lambda tx: tx.put("seen", {"found": look(tx), "note": tx.get("note") is not None}, 0))
             tx.put("note", {"found": found})
 
         store.run(note)
@@ -482,6 +482,118 @@ def test_a_commit_that_was_lost_in_a_crash_is_not_taken_for_the_stranger_that_go
             store.run(write)
             assert [event.kind for event in store.since(START, 100)].count("mine") == 1
         assert calls == 2
+
+
+def half(tx: Tx) -> None:
+    tx.append("half", {"n": 0})
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["not sent yet", "sent"])
+@pytest.mark.parametrize("then", ["close", "wait", "append"])
+def test_what_was_broken_off_and_not_even_undone_is_committed_by_nothing_else(
+    database: str, monkeypatch: pytest.MonkeyPatch, then: str, is_sent: bool
+) -> None:
+    def interrupted(tx: PostgresTx) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    def write(tx: Tx) -> None:
+        if is_sent:
+            tx.put("half", {})
+        half(tx)
+
+    with opened(database) as store, opened(database) as other:
+        append(store, 1)
+        append(store, 2)  # so that a ring is due
+        assert store._ring_due is not None
+        monkeypatch.setattr(PostgresTx, "end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.run(write)
+        if then == "close":
+            store.close()
+        elif then == "wait":
+            store.wait(0)
+            store.wait(0.3)
+        else:
+            append(store, 3)
+        wait_for(other.settled, what="all events told")
+        assert numbers(other) == [1, 2, *([3] if then == "append" else [])]
+        assert other.read(lambda reader: reader.get("half")) is None
+
+
+def test_a_store_that_is_closed_within_a_transaction_commits_no_half_of_it(database: str) -> None:
+    with opened(database) as store, opened(database) as other:
+        append(store, 1)
+        append(store, 2)
+
+        def write(tx: Tx) -> None:
+            tx.append("half", {"n": 0})
+            store.close()
+            raise ValueError("no more")
+
+        with pytest.raises(ValueError, match="no more"):
+            store.run(write)
+        assert numbers(other) == [1, 2]
+
+
+@pytest.mark.parametrize("how", ["interrupted", "refused"])
+def test_a_ring_that_cannot_be_made_hurts_no_transaction(database: str, how: str) -> None:
+    with opened(database) as store, closing(psycopg.connect(database)) as blocker:
+        store.run(lambda tx: tx.put("key", {}, 0))
+        store._rung = 0.0
+        blocker.execute("LOCK TABLE dogwatch.bell IN ACCESS EXCLUSIVE MODE")
+        if how == "interrupted":
+            main = threading.get_ident()
+
+            def interrupt() -> None:
+                waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+                with psycopg.connect(database, autocommit=True) as third:
+                    wait_for(lambda: third.execute(waiting).fetchone() == (1,), what="somebody to wait")
+                signal.pthread_kill(main, signal.SIGINT)
+
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with pytest.raises(KeyboardInterrupt):
+                append(store, 1)
+            thread.join()
+        else:
+            append(store, 1)
+            assert store._ring_due is not None
+            assert store._ring_due > time.monotonic() + 1, "the next transactions do not wait for it again"
+        blocker.rollback()
+        assert store.run(lambda tx: tx.put("key", {}, 1)) == 2
+        assert numbers(store) == [1]
+
+
+def test_who_was_interrupted_just_after_a_pick_leaves_no_mark(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish_batch = Session.finish
+
+    def interrupted(session: Session, begin: str = "") -> None:
+        finish_batch(session, begin)
+        if begin == LOOKING:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+    with opened(database) as store, opened(database) as other:
+        store.run(lambda tx: [tx.push("queue", {}, name) for name in ("first", "second")])
+        monkeypatch.setattr(Session, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.run(lambda tx: tx.claim("queue", "a", 600))
+        held = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = {0x4447 << 16}"
+        with psycopg.connect(database, autocommit=True) as third:
+            wait_for(lambda: third.execute(held).fetchone() == (0,), what="the mark to be gone")
+        item = other.run(lambda tx: tx.claim("queue", "b", 600))
+        assert item is not None
+        assert item.id == "first"
+
+
+def test_only_what_has_no_event_waits_for_its_id(postgres: Server, database: str) -> None:
+    with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
+        append(store, 1)
+        assert proxy.flushes == 0
+        store.run(lambda tx: tx.put("key", {}, 0))
+        assert proxy.flushes == 1
 
 
 REFUSE_AT_THE_END = """

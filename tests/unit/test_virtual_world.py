@@ -309,6 +309,40 @@ def test_a_letter_that_was_read_together_with_another_is_not_forgotten(ledger: S
     assert {e.body["message"] for e in machine.events("message_acknowledged", "judge")} == set(read)
 
 
+def test_an_ignored_letter_keeps_nobody_from_being_asked_for_the_next_one(ledger: Store, clock: ManualClock) -> None:
+    def script(who: VirtualAgent, header: Header) -> str:
+        if who.name == "writer":
+            return "dialog"
+        letters = [e.body["message"] for e in machine.events("message_sent", "judge") if e.body["kind"] == "mail"]
+        return "silent" if header.kind == "mail" or header.subject == letters[0] else ""
+
+    machine = begin(ledger, clock, THREE_PHASES, script)
+    machine.run_until(lambda: bool(machine.events("message_sent")))
+    machine.agents["writer"].call("mail_send", to="judge", text="the first")
+    machine.run_until(lambda: len(machine.events("agent_nudged", "judge")) == LIMITS.nudges_max)
+    machine.agents["writer"].call("mail_send", to="judge", text="the second")
+    finish(machine)
+    first, second = [e.body["message"] for e in machine.events("message_sent", "judge") if e.body["kind"] == "mail"]
+    nudged = [e.body["subject"] for e in machine.events("agent_nudged", "judge")]
+    assert nudged == [first] * LIMITS.nudges_max + [second]
+    assert [e.body["message"] for e in machine.events("message_acknowledged", "judge")] == [second]
+
+
+def test_a_letter_that_nobody_answers_does_not_hide_a_review(ledger: Store, clock: ManualClock) -> None:
+    def script(who: VirtualAgent, header: Header) -> str:
+        if who.name == "writer":
+            return ""
+        letters = [e.body["message"] for e in machine.events("message_sent", "judge") if e.body["kind"] == "mail"]
+        return "silent" if header.kind in ("mail", "checkpoint") or header.subject in letters else ""
+
+    machine = begin(ledger, clock, THREE_PHASES, script)
+    machine.run_until(lambda: any(e.body["kind"] == "checkpoint" for e in machine.events("message_delivered", "judge")))
+    machine.agents["writer"].call("mail_send", to="judge", text="what do you think?")
+    assert finish(machine)[0] == "COMPLETED"
+    assert machine.events("agent_nudged", "judge")[0].body["subject"] == "review"
+    assert len(machine.events("agent_spawned", "judge")) == 1
+
+
 @pytest.mark.parametrize("kind", ["mail", "offer"])
 def test_who_answers_no_letter_and_takes_no_offer_is_asked_as_often_as_may_be_and_then_left_alone(
     ledger: Store, clock: ManualClock, kind: str

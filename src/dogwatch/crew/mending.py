@@ -24,11 +24,11 @@ from dogwatch.ledger.records import change
 from dogwatch.model import brief
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import NoticeKind
-from dogwatch.model.records import AgentRecord
+from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnosis import Case, Diagnosis, Late
-from dogwatch.policy.judge import NEED_NO_ANSWER, judge
+from dogwatch.policy.judge import judge, nudges_for
 from dogwatch.policy.subagents import asked_for_with
 from dogwatch.policy.waits import waits
 
@@ -137,10 +137,8 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
             return False
         if duty is None or any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)):
             return False
-        if agent.nudges < view.limits_of(agent.agent).nudges_max:
+        if nudges_for(agent, duty) < view.limits_of(agent.agent).nudges_max:
             return _nudge(tx, view, agent, duty, found, item)
-        if duty.kind in NEED_NO_ANSWER:
-            return False
     settle(tx, item)
     decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)
     forgets = found.kind == "context_exhausted"
@@ -164,8 +162,12 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
     if task is not None and found.retell:
         why = f"Your context was made shorter. This was your task:\n{dispatch_text(view, task, agent)}"
     send(tx, agent, "nudge", duty.subject, brief.nudge(duty.kind, duty.subject, why), key=item.id)
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=a.nudges + 1))
-    told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": agent.nudges + 1}
+    nudges = nudges_for(agent, duty) + 1
+    if duty.message:
+        change(tx, MessageRecord, view.messages[duty.message].key, lambda m: replace(m, nudges=nudges))
+    else:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=nudges))
+    told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": nudges}
     body = {**told, "evidence": list(found.evidence)}
     tx.append("agent_nudged", body, run=agent.run, agent=agent.agent)
     decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id, subject=duty.subject)

@@ -277,9 +277,6 @@ def mail_ack(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappin
         save(tx, done)
     else:
         put_away(tx, done)
-    if agent.nudges and view.task_of(agent.agent) is None:
-        # They had an effect: what is open after this one is a matter of its own.
-        change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=0))
     op_id = f"acknowledged:{message.key}"
     tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
     return {"message": message.id}

@@ -121,7 +121,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             put_away(tx, message)
         elif message.to == agent.agent and message.kind == "mail":
             state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
-            save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None))
+            save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None, nudges=0))
         elif message.to == agent.agent:
             expire(tx, message)
     _ask_again(tx, view, successor, agent.agent)
@@ -158,7 +158,9 @@ def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> N
         if message.kind == "mail":
             is_kept = message.state == "queued" or rests
             state = message.state if is_kept else MESSAGE.step(message.state, "queued")
-            save(tx, replace(message, incarnation=successor.incarnation, state=state, step="", step_at=None))
+            nudges = message.nudges if is_kept else 0
+            moved = replace(message, incarnation=successor.incarnation, state=state, nudges=nudges)
+            save(tx, replace(moved, step="", step_at=None))
             continue
         expire(tx, message)
     _ask_again(tx, view, successor, successor.agent)

@@ -35,6 +35,7 @@ INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 RING_S = 0.1
 POLL_S = 1.0
 POLL_POOLED_S = 0.25
+RING_AGAIN_S = 10.0
 RINGING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 HELD_BACK_S = 0.1
 WITNESS = (
@@ -99,8 +100,8 @@ class PostgresStore:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
         if self._is_busy:
             self._refuse_nested()
-        self._is_busy = True
         try:
+            self._is_busy = True
             return self._run(fn)
         finally:
             self._is_busy = False
@@ -221,6 +222,9 @@ class PostgresStore:
 
     def shrink(self) -> None:
         """Makes the space of removed rows usable again; the server also does so by itself, later."""
+        self._refuse_nested()
+        if self._is_open:
+            self._drop()
         try:
             self._connected().ask("VACUUM dogwatch.events")
         except ServerError as error:
@@ -233,7 +237,7 @@ class PostgresStore:
         """Lets go of everything. Closing twice is no error."""
         if self._session is not None and self._ring_due is not None:
             with contextlib.suppress(ConnectionLostError, ServerError):
-                self._session.ask(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,))
+                self._session.ask_apart(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,), RINGING)
             self._ring_due = None
         self._drop()
         if self._bell is not None:
@@ -246,11 +250,11 @@ class PostgresStore:
         if self._is_open:
             # The one before was interrupted before it could be undone: nothing may be added to it.
             self._drop()
+        if self._ring_due is not None:
+            self._ring_if_due()
         session = self._session
         if session is None or time.monotonic() >= session.fresh_until:
             session = self._connected()
-        if self._ring_due is not None:
-            self._ring_if_due()
         self._is_open = True
         tx = PostgresTx(session, self._name, self._clock.now(), self._host, statement, guessing=guessing)
         tx.redactor = self.redactor
@@ -446,7 +450,8 @@ class PostgresStore:
             if self._session.ask_apart(RING, (self._id,), RINGING):
                 self._ring_due = None
         except ServerError:
-            return
+            # Others keep the bell, or it cannot be written: that must not hold up every transaction.
+            self._ring_due = time.monotonic() + RING_AGAIN_S
         except ConnectionLostError:
             self._drop()
 
@@ -467,4 +472,4 @@ class PostgresStore:
 def _listen_on(session: Session) -> None:
     """Asks to be told; a standby takes no such request, and is looked at now and then."""
     with contextlib.suppress(ServerError):
-        session.ask(f"LISTEN {CHANNEL}")
+        session.ask_apart(f"LISTEN {CHANNEL}")

@@ -164,7 +164,12 @@ class Session:
         return found[0]
 
     def ask_apart(self, statement: str, values: Sequence[Any] = (), begin: str = LOOKING) -> Sequence[Row]:
-        """The same for a statement that has nothing to do with the ledger's transactions."""
+        """The same for a statement that has nothing to do with the ledger's transactions. One of these that was broken
+        off in the middle must not be committed by it: then the connection is as good as lost."""
+        if self._posted:
+            self.settle()
+        if self._batch or self.may_be_open:
+            raise ConnectionLostError("a transaction was broken off in the middle")
         found: list[Sequence[Row]] = []
         self.later(statement, values, found.append)
         self.later("COMMIT")
@@ -223,6 +228,8 @@ class Session:
 
     def look(self) -> None:
         """Takes what has come, without waiting: a server that is gone says so before anything is sent to it in vain."""
+        if self.is_torn:
+            raise ConnectionLostError(_TORN)
         while self._poll.poll(0):
             self._consume()
 
@@ -284,8 +291,9 @@ class Session:
 
     def _tear(self) -> None:
         if self.is_torn:
-            raise ConnectionLostError("it was interrupted in the middle of an answer")
+            raise ConnectionLostError(_TORN)
         self.is_torn = True
+        self.fresh_until = 0.0
 
     def _take(self, batch: Batch) -> ServerError | None:
         """The answers to one batch; the first refusal, if any."""
@@ -382,6 +390,7 @@ def _encoded(value: Any) -> bytes | None:
     return None if value is None else repr(value).encode()
 
 
+_TORN = "it was interrupted in the middle of an answer"
 _DOUBLE = struct.Struct(">d").pack
 _IDLE = int(pq.TransactionStatus.IDLE)
 _GOOD = (int(pq.ExecStatus.TUPLES_OK), int(pq.ExecStatus.COMMAND_OK))

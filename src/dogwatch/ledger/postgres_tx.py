@@ -116,6 +116,7 @@ class PostgresTx(SqlTx):
     """The first change, and the event after it, while nothing else has followed."""
     _has_missed = False
     _has_mark = False
+    _is_picking = False
     _is_acked = False
     _horizon = 0
 
@@ -238,6 +239,8 @@ class PostgresTx(SqlTx):
         self._is_closed = True
         if isinstance(self.cause, ConnectionLostError):
             return
+        if self._is_picking:
+            raise ConnectionLostError("it was interrupted before it was known which item is marked")
         if not self._is_committed:
             self.session.forget()
             if self.session.may_be_open:
@@ -287,14 +290,17 @@ class PostgresTx(SqlTx):
             session.later(FLOOR, (queue,), lambda rows: self._note_floor(queue, rows))
         session.later(PICK, (session.mark, queue, floor, *self._here()), found.extend)
         session.later("COMMIT")
+        self._is_picking = True
         try:
             session.finish(LOOKING)
         except (ServerError, ConnectionLostError) as error:
+            self._is_picking = False
             self._spoil(error)
         if not found:
+            self._is_picking = False
             return None
         place, session.mark, _, identity, body, fence, *pushed, ends = found[0]
-        self._has_mark = True
+        self._has_mark, self._is_picking = True, False
         if ends is not None:
             return None
         (content,) = self.values(lambda row: load(row[0]), [(body,)])

@@ -234,6 +234,8 @@ class MessageRecord:
     delivered: Moment | None = None
     read: Moment | None = None
     acknowledged: Moment | None = None
+    nudges: int = 0
+    """How often the agent was asked for an answer, where it may also leave it at that."""
 
     @property
     def key(self) -> str:

@@ -35,6 +35,9 @@ class Duty:
     approved_at: Moment | None = None
     asked: Moment | None = None
     """When it was sent on its way, which is before it was delivered."""
+    message: str = ""
+    """The letter or the offer, which may need no answer; nudges for it are counted with it, not with the agent."""
+    nudges: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,16 +174,22 @@ class RunView:
             approval = self._approval_before(task)
             name, given = (approval.checkpoint, approval.closed) if approval is not None else ("", None)
             return Duty("task", task.task, task.delivered, task.risk, task.expect_s, name, given, task.dispatched)
+        optional: Duty | None = None
         for message in reversed(self.messages_to(agent)):
             if message.kind == "checkpoint":
                 record = self.checkpoints[message.subject]
                 if record.state == "asked" and not record.has_voted(agent):
                     return Duty("checkpoint", message.subject, message.delivered, asked=message.queued)
-            if message.kind == "offer" and self.tasks[message.subject].state == "pending":
-                return Duty("offer", message.subject, message.delivered, asked=message.queued)
-            if message.kind == "mail" and message.state in ("delivered", "read"):
-                # An agent that read it by itself, together with another letter, was told of it by that.
-                return Duty("mail", message.id, message.delivered or message.read, asked=message.queued)
+            optional = optional or self._optional(message)
+        return optional
+
+    def _optional(self, message: MessageRecord) -> Duty | None:
+        more: dict[str, Any] = {"asked": message.queued, "message": message.id, "nudges": message.nudges}
+        if message.kind == "offer" and self.tasks[message.subject].state == "pending":
+            return Duty("offer", message.subject, message.delivered, **more)
+        if message.kind == "mail" and message.state in ("delivered", "read"):
+            # An agent that read it by itself, together with another letter, was told of it by that.
+            return Duty("mail", message.id, message.delivered or message.read, **more)
         return None
 
     def _approval_before(self, task: TaskRecord) -> CheckpointRecord | None:

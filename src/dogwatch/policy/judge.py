@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dogwatch.model.moment import Moment
+from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
-from dogwatch.model.view import RunView
+from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose, plainly_well
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.waits import SENT, WaitGraph, waits_for_files, waits_for_mail, waits_for_tasks
 
 NEVER_RESTARTED = frozenset({"provider_wait"})
 """What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
-
-NEED_NO_ANSWER = frozenset({"offer", "mail"})
-"""Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent."""
 
 
 def judge_all(view: RunView, sights: Mapping[str, Sight], now: Moment) -> dict[str, Diagnosis]:
@@ -51,14 +49,20 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     if (
         found.action == "NUDGE"
         and found.late is None
-        and agent.nudges >= limits.nudges_max
+        and nudges_for(agent, duty) >= limits.nudges_max
         and not any(message.kind == "nudge" for message in view.waiting_messages(name))
     ):
         if found.kind in NEVER_RESTARTED:
             advice = "nudges have not helped, and a restart would not: look at it"
             return replace(found, action="ESCALATE", advice=advice)
-        if duty is not None and duty.kind in NEED_NO_ANSWER:
+        if duty is not None and duty.message:
+            # Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent.
             return replace(found, action="", advice=f"wait: {duty.kind} {duty.subject} may need no answer")
     if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
         return found
     return replace(found, action="", advice=f"wait: {chosen}, whose wait is the youngest, is asked to go on")
+
+
+def nudges_for(agent: AgentRecord, duty: Duty | None) -> int:
+    """How often the agent was asked to go on with what it owes."""
+    return duty.nudges if duty is not None and duty.message else agent.nudges

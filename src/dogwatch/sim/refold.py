@@ -134,7 +134,15 @@ class Records:
         self._agent(event.agent, state="ERROR")
 
     def _nudged(self, event: Event, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, nudges=int(body["nudges"]))
+        subject, nudges = str(body["subject"]), int(body["nudges"])
+        task = self.tasks.get(subject)
+        is_offer = task is not None and task.state == "pending"
+        offers = [one.id for one in self.messages.values() if (one.to, one.subject) == (event.agent, subject)]
+        asked = offers[-1] if is_offer and offers else subject
+        if asked in self.messages:
+            self._message(asked, nudges=nudges)
+        else:
+            self._agent(event.agent, nudges=nudges)
 
     def _probed(self, event: Event, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, probed=event.at)

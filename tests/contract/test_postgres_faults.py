@@ -288,6 +288,24 @@ def test_a_commit_through_a_pooler_is_found_after_the_server_has_lost_ids_in_a_c
             assert numbers(store) == [1, 2]
 
 
+@contextmanager
+def interrupted_while_waiting(database: str) -> Iterator[None]:
+    """A Ctrl-C as soon as what is done here waits for a lock."""
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+        with psycopg.connect(database, autocommit=True) as third:
+            wait_for(lambda: third.execute(waiting).fetchone() == (1,), what="somebody to wait")
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    thread.join()
+
+
 @pytest.mark.parametrize("use", ["renewal", "claim"])
 def test_who_was_interrupted_while_waiting_for_an_answer_goes_on_with_another_connection(
     database: str, use: str
@@ -296,19 +314,8 @@ def test_who_was_interrupted_while_waiting_for_an_answer_goes_on_with_another_co
         lease = store.run(lambda tx: tx.acquire("lease", "a", 600))
         assert lease is not None
         blocker.execute("LOCK TABLE dogwatch.leases, dogwatch.items IN ACCESS EXCLUSIVE MODE")
-        main = threading.get_ident()
-
-        def interrupt() -> None:
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
-            with psycopg.connect(database, autocommit=True) as third:
-                wait_for(lambda: third.execute(waiting).fetchone() == (1,), what="somebody to wait")
-            signal.pthread_kill(main, signal.SIGINT)
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted_while_waiting(database):
             store.run(lambda tx: tx.renew(lease, 600) if use == "renewal" else tx.claim("q", "a", 600))
-        thread.join()
         blocker.rollback()
         assert store.run(lambda tx: tx.push("q", {}, "a")) == "a"
 
@@ -544,19 +551,8 @@ def test_a_ring_that_cannot_be_made_hurts_no_transaction(database: str, how: str
         store._rung = 0.0
         blocker.execute("LOCK TABLE dogwatch.bell IN ACCESS EXCLUSIVE MODE")
         if how == "interrupted":
-            main = threading.get_ident()
-
-            def interrupt() -> None:
-                waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
-                with psycopg.connect(database, autocommit=True) as third:
-                    wait_for(lambda: third.execute(waiting).fetchone() == (1,), what="somebody to wait")
-                signal.pthread_kill(main, signal.SIGINT)
-
-            thread = threading.Thread(target=interrupt)
-            thread.start()
-            with pytest.raises(KeyboardInterrupt):
+            with interrupted_while_waiting(database):
                 append(store, 1)
-            thread.join()
         else:
             append(store, 1)
             assert store._ring_due is not None

@@ -137,6 +137,14 @@ def test_a_turn_that_the_provider_ended_is_held_first_and_then_asked_to_go_on() 
     assert found(idle(10, failure="overloaded"), None).kind == "idle", "it owes nothing"
 
 
+def test_who_has_waited_for_a_person_at_its_start_has_its_time_to_start_when_the_dialog_is_gone() -> None:
+    asked = replace(AGENT, stall="#1:startup_dialog")
+    for gone_s, kind in ((0.0, "starting"), (LIMITS.startup_s - 1, "starting"), (LIMITS.startup_s, "startup_stall")):
+        sight = Sight(process="alive", session="alive", screen="starting", screen_since=ago(gone_s), turn=Turn())
+        assert diagnose(asked, None, sight, LIMITS, NOW).kind == kind, gone_s
+        assert diagnose(AGENT, None, sight, LIMITS, NOW).kind == "startup_stall"
+
+
 def test_a_startup_dialog_calls_a_person_with_its_text() -> None:
     lines = ("Do you trust the files in this folder?", "1. No, exit", "2. Yes")
     fresh = Turn()

@@ -123,6 +123,9 @@ def _starting(case: Case) -> Diagnosis:
             advice="answer the dialog: dogwatch attach shows it",
             stall=case.stall("startup_dialog"),
         )
+    if case.agent.stall == case.stall("startup_dialog"):
+        # A person was called, and has just answered: only now can it start.
+        age = min(age, case.age(case.sight.screen_since))
     if age < case.limits.startup_s or case.sight.screen == "dialog":
         return Diagnosis(kind="starting", quiet_s=age, evidence=("hooks: the client has not said that it started",))
     if case.sight.screen == "busy" and case.sight.source == STATE_FILE:

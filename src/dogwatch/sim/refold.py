@@ -136,12 +136,14 @@ class Records:
     def _nudged(self, event: Event, body: Mapping[str, Any]) -> None:
         subject, nudges = str(body["subject"]), int(body["nudges"])
         task = self.tasks.get(subject)
-        is_offer = task is not None and task.state == "pending"
-        offers = [one.id for one in self.messages.values() if (one.to, one.subject) == (event.agent, subject)]
-        asked = offers[-1] if is_offer and offers else subject
-        if asked in self.messages:
-            self._message(asked, nudges=nudges)
+        if task is not None and task.state == "pending":
+            about = [one.id for one in self.messages.values() if (one.kind, one.to) == ("offer", event.agent)]
+            about = [one for one in about if self.messages[one].subject == subject]
         else:
+            about = [subject] if subject in self.messages else []
+        for message in about:
+            self._message(message, nudges=nudges)
+        if not about:
             self._agent(event.agent, nudges=nudges)
 
     def _probed(self, event: Event, body: Mapping[str, Any]) -> None:

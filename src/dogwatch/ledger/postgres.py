@@ -15,7 +15,14 @@ from dogwatch.ledger import postgres_errors
 from dogwatch.ledger.api import Clock, Event, Reader, Tx
 from dogwatch.ledger.doorbell import Doorbell
 from dogwatch.ledger.postgres_schema import MEASURES, RING, bring_up_to_date
-from dogwatch.ledger.postgres_session import CHANNEL, SERVER_VERSION_MIN, ConnectionLostError, ServerError, Session
+from dogwatch.ledger.postgres_session import (
+    CHANGING,
+    CHANNEL,
+    SERVER_VERSION_MIN,
+    ConnectionLostError,
+    ServerError,
+    Session,
+)
 from dogwatch.ledger.postgres_tx import READING, WRITING, PostgresTx, settings
 from dogwatch.ledger.refusals import refuse_moved
 from dogwatch.model.redact import BY_SHAPE
@@ -36,7 +43,7 @@ RING_S = 0.1
 POLL_S = 1.0
 POLL_POOLED_S = 0.25
 RING_AGAIN_S = 10.0
-RINGING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+"""After a ring that was refused."""
 HELD_BACK_S = 0.1
 WITNESS = (
     "SELECT 1 FROM dogwatch.events WHERE pos >= ? AND op_id = ? AND run = ? AND agent = ? AND kind = ? AND boot = ?"
@@ -237,7 +244,7 @@ class PostgresStore:
         """Lets go of everything. Closing twice is no error."""
         if self._session is not None and self._ring_due is not None:
             with contextlib.suppress(ConnectionLostError, ServerError):
-                self._session.ask_apart(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,), RINGING)
+                self._session.ask_apart(f"SELECT pg_notify('{CHANNEL}', ?)::text", (self._id,), CHANGING)
             self._ring_due = None
         self._drop()
         if self._bell is not None:
@@ -447,7 +454,7 @@ class PostgresStore:
         # Due again for as long as the server has not said that it rang.
         self._rung, self._ring_due = now, now + RING_S
         try:
-            if self._session.ask_apart(RING, (self._id,), RINGING):
+            if self._session.ask_apart(RING, (self._id,), CHANGING):
                 self._ring_due = None
         except ServerError:
             # Others keep the bell, or it cannot be written: that must not hold up every transaction.

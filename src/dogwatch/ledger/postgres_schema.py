@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.ledger.postgres_errors import SEALED
-from dogwatch.ledger.postgres_session import CHANNEL, ServerError, Session
+from dogwatch.ledger.postgres_session import CHANGING, CHANNEL, ServerError, Session
 from dogwatch.ledger.refusals import too_new
 
 XID = "pg_current_xact_id()::text::bigint"
@@ -193,8 +193,7 @@ def _move_positions(session: Session) -> None:
 
 
 def _in_transaction(session: Session, fn: Callable[[], None]) -> None:
-    # Each statement sees what was committed before it, whatever the server's own settings say.
-    session.ask("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+    session.ask(CHANGING)
     try:
         fn()
         session.ask("COMMIT")

@@ -34,6 +34,8 @@ SIGNATURE = 0x4448 << 48
 LOOKING = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 """For what is looked up outside of the ledger's transactions: it sees what was committed before it, and is in nobody's
 way."""
+CHANGING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+"""The same for what is changed apart from them, whatever the server's own settings say."""
 LIBPQ_MIN = 160002
 """An older one loses its place when a commit is refused that it has not sent as a statement."""
 FRESH_S = 0.001

@@ -26,7 +26,7 @@ from dogwatch.model.records import WatchRecord
 from dogwatch.world import census
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from fleet import Fleet
+from support.fleet import Fleet
 
 UNIT = 1.0
 JOBS = 4

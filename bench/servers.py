@@ -58,7 +58,7 @@ def postgres_server() -> Iterator[str]:
     """The URL of an empty database on a PostgreSQL with the settings that make it durable, over a Unix socket."""
     # The tests' servers are the benchmark's, too.
     sys.path.append(str(TESTS))
-    from postgres import new_server
+    from support.postgres import new_server
 
     with _temporary_folders_on_this_disk():
         server = new_server(fsync="on", synchronous_commit="on", full_page_writes="on", shared_buffers="128MB")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fleet import Fleet, fleets
+from support.fleet import Fleet, fleets
 
 # How quickly examples are made says something of the machine, not of the test.
 settings.register_profile("dogwatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])

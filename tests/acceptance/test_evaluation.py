@@ -21,8 +21,8 @@ from evaluation.machine import Group, Watcher, new_machine
 from evaluation.pipelines import MB, SHORT
 
 from dogwatch.world import groups
-from fleet import ROOT
-from helpers import wait_for
+from support.fleet import ROOT
+from support.helpers import wait_for
 
 GREEDY = "import time; data = bytearray(b'1') * ({mb} << 20); print('taken', flush=True); time.sleep(600)"
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fleet import ROOT, Fleet
+from support.fleet import ROOT, Fleet
 
 
 @pytest.mark.parametrize("name", ["analytics", "papers"])

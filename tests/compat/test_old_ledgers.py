@@ -18,7 +18,7 @@ from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Store
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.testing.clock import ManualClock
-from postgres import Server, binaries, database, postgres
+from support.postgres import Server, binaries, database, postgres
 
 __all__ = ["database", "postgres"]
 

@@ -11,8 +11,8 @@ import pytest
 from dogwatch.ledger.api import Item, Store, Tx
 from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.testing.clock import ManualClock
-from helpers import wait_for
-from postgres import Server, clean_database, postgres
+from support.helpers import wait_for
+from support.postgres import Server, clean_database, postgres
 
 __all__ = ["clean_database", "postgres"]
 

@@ -31,9 +31,9 @@ from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.model.moment import Moment
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.clock import SystemClock
-from helpers import wait_for
-from postgres import Server, database, new_server, postgres
-from wire import Proxy
+from support.helpers import wait_for
+from support.postgres import Server, database, new_server, postgres
+from support.wire import Proxy
 
 __all__ = ["database", "postgres"]
 

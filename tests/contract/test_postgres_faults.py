@@ -25,9 +25,9 @@ from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.ledger.postgres_session import LOOKING, ServerError, Session
 from dogwatch.ledger.postgres_tx import PostgresTx
 from dogwatch.world.clock import SystemClock
-from helpers import wait_for
-from postgres import Pooler, Server, database, new_server, postgres
-from wire import Proxy
+from support.helpers import wait_for
+from support.postgres import Pooler, Server, database, new_server, postgres
+from support.wire import Proxy
 
 __all__ = ["database", "postgres"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from contract.ledger_contract import LedgerContract
 from contract.parts.opener import UrlOpener
-from postgres import clean_database, postgres
+from support.postgres import clean_database, postgres
 
 __all__ = ["clean_database", "postgres"]
 

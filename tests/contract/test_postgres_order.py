@@ -14,8 +14,8 @@ from dogwatch.errors import LedgerReadOnlyError, StaleError
 from dogwatch.ledger.api import START, Store
 from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.world.clock import SystemClock
-from helpers import wait_for
-from postgres import Server, binaries, database, new_server, postgres, run_tool
+from support.helpers import wait_for
+from support.postgres import Server, binaries, database, new_server, postgres, run_tool
 
 __all__ = ["database", "postgres"]
 

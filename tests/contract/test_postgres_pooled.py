@@ -14,8 +14,8 @@ from contract.parts.opener import Opener, UrlOpener
 from contract.parts.processes import child, finish
 from dogwatch.ledger.api import START
 from dogwatch.ledger.postgres import PostgresStore
-from helpers import wait_for
-from postgres import Pooler, Server, clean_database, postgres, shared_server
+from support.helpers import wait_for
+from support.postgres import Pooler, Server, clean_database, postgres, shared_server
 
 __all__ = ["clean_database", "postgres"]
 

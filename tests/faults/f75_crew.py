@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.processes import life
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def main(folder: str) -> None:

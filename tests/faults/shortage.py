@@ -11,8 +11,8 @@ from dogwatch.ledger.records import load, save
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
 from dogwatch.world.clock import SystemClock
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 MB = 1024**2
 QUICK = {"calm_s": 2, "idle_s": 2, "cycle_s": 5}

@@ -13,8 +13,8 @@ from dogwatch.ledger.api import Event
 from dogwatch.model.records import CheckResult
 from dogwatch.world.processes import identify, life
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, process_of, self_check, until
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 TEXT = "The figures are in figures.csv: please check them."
 TIER1_S, CLAIM_S, PROBE_S = 1.0, 3.0, 2.0

@@ -9,8 +9,8 @@ import pytest
 
 from dogwatch.world.processes import identify
 from faults.watching import assert_unnoticed, beside, decisions, on_dispatch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 @pytest.mark.parametrize("how", ["killed", "left"])

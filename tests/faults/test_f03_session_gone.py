@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dogwatch.actions.kill import end_session
 from faults.pipelines import three_phases
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f03_a_lost_session_is_respawned_with_the_same_identity_and_its_task(fleet: Fleet) -> None:

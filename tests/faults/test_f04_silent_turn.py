@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, on_dispatch, watch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 NUDGE_S = 1.0
 

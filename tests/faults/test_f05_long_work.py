@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from faults.watching import assert_unnoticed, assert_untouched, beside, child_named, on_dispatch, wait_seen
-from fleet import Fleet
+from support.fleet import Fleet
 
 EXPECT_S = 2.0
 

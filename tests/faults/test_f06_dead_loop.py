@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import assert_unnoticed, assert_untouched, beside, on_dispatch, process_of, wait_seen
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f06_a_dead_loop_calls_a_person_once_with_the_repeated_call_and_kills_nobody(fleet: Fleet) -> None:

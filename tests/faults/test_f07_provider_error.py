@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import assert_untouched, beside, on_dispatch, wait_seen
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f07_clients_that_try_again_by_themselves_are_held_once_and_left_alone(fleet: Fleet) -> None:

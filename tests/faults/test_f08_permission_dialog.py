@@ -13,8 +13,8 @@ from faults.watching import (
     process_of,
     wait_seen,
 )
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f08_a_permission_dialog_calls_a_person_once_and_is_answered_by_nobody_else(fleet: Fleet) -> None:

@@ -4,8 +4,8 @@ Only the live region of the screen counts, and an instant is no state."""
 from __future__ import annotations
 
 from faults.watching import assert_unnoticed, beside, on_dispatch, watch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f09_f10_old_errors_and_a_prompt_that_flashes_lead_to_no_alert_and_no_action(fleet: Fleet) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dogwatch.model.records import CheckResult
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, on_dispatch, self_check
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def headroom(fleet: Fleet, run: str) -> CheckResult | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, on_dispatch
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f12_an_output_at_an_unexpected_path_is_found_and_the_agent_is_told_where_it_belongs(fleet: Fleet) -> None:

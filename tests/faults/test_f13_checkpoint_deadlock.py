@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faults.watching import assert_unnoticed, assert_untouched, decisions, on_dispatch
-from fleet import Fleet
+from support.fleet import Fleet
 
 CHECKPOINT_S, NUDGE_S = 2.0, 3.0
 

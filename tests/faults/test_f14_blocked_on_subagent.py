@@ -8,8 +8,8 @@ import re
 from dogwatch.policy.waits import WaitGraph
 from dogwatch.world.processes import identify
 from faults.watching import assert_unnoticed, assert_untouched, beside, process_of, until, wait_seen, watch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 EXPECT_S = 2.0
 BLOCKER = "sub-agent researcher"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import assert_unnoticed, assert_untouched, beside
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f15_of_two_agents_that_wait_for_each_other_only_the_youngest_wait_is_broken(fleet: Fleet) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 from faults.watching import assert_untouched, beside, on_dispatch, press, process_of, watch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f16_while_tmux_does_not_answer_nothing_is_done_and_afterwards_the_run_goes_on(fleet: Fleet) -> None:

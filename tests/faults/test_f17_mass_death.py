@@ -6,8 +6,8 @@ import signal
 
 from dogwatch.world.processes import life
 from faults.watching import assert_unnoticed, beside, on_dispatch, process_of
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 MASS_HOLD_S = 3.0
 MANY = [f"hand-{number}" for number in range(1, 7)]

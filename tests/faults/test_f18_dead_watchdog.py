@@ -16,8 +16,8 @@ from dogwatch.ledger.api import Event
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import life
 from faults.watching import assert_unnoticed, beside, decisions, on_dispatch, process_of, self_check
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 UNTIL_GO = {"tool": {"command": ["sh", "-c", 'until test -e "$DOGWATCH_PROJECT/go"; do sleep 0.1; done']}}
 CLERK = on_dispatch(UNTIL_GO, "continue")

@@ -20,8 +20,8 @@ from dogwatch.crew.membership import SILENT_S
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import crew_processes, identify, life, marked
 from faults.watching import assert_unnoticed, beside, on_dispatch, process_of, watch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 HOUR_S = 3600.0
 MASS_HOLD_S = 3.0

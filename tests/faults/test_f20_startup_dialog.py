@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dogwatch.world.processes import life
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, press, process_of
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 STARTUP_S = 3.0
 

@@ -17,8 +17,8 @@ from faults.watching import (
     wait_seen,
     watch,
 )
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 LATE_S = 2.0
 NEVER_BACK = ({"subagent": {"type": "researcher", "never": True, "output": "notes.md"}}, "silent")

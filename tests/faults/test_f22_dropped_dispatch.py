@@ -5,8 +5,8 @@ from __future__ import annotations
 from dogwatch.ledger.records import load
 from dogwatch.model.records import TaskRecord
 from faults.watching import on_dispatch, until
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f22_a_task_that_is_missing_is_named_and_done_before_the_phase_ends(fleet: Fleet) -> None:

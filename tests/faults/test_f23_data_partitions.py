@@ -15,9 +15,9 @@ import pytest
 from dogwatch.model.records import CheckResult
 from faults.pipelines import PLAIN, one_task
 from faults.watching import self_check
-from fleet import Fleet
-from helpers import wait_for
-from postgres import Server, postgres
+from support.fleet import Fleet
+from support.helpers import wait_for
+from support.postgres import Server, postgres
 
 __all__ = ["postgres"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import assert_untouched, beside, on_dispatch, watch
-from fleet import Fleet
+from support.fleet import Fleet
 
 RUN_QUIET_S, RUN_GRACE_S = 4.0, 3.0
 LIMITS = {"run_quiet_s": RUN_QUIET_S, "run_grace_s": RUN_GRACE_S}

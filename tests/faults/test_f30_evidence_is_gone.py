@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f30_an_alert_whose_evidence_is_gone_at_the_moment_of_acting_is_withdrawn(fleet: Fleet) -> None:

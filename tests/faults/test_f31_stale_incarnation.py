@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f31_a_report_of_a_dead_incarnation_is_refused_and_recorded(fleet: Fleet) -> None:

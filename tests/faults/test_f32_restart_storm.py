@@ -10,8 +10,8 @@ from typing import Any
 from dogwatch.actions.kill import end_session
 from dogwatch.world.processes import life, marked
 from faults.watching import assert_unnoticed, beside, on_dispatch, process_of
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 BACKOFF_S = 0.5
 CLAIM_S, PROBE_S = 4.0, 3.0

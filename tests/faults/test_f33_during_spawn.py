@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from faults.pipelines import PLAIN, one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.pipelines import three_phases
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f34_a_finished_output_without_a_report_is_rescued_without_a_respawn(fleet: Fleet) -> None:

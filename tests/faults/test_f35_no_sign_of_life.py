@@ -8,8 +8,8 @@ import signal
 
 from dogwatch.world.processes import identify, life
 from faults.watching import assert_unnoticed, beside, decisions, on_dispatch, process_of
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 CLAIM_S, PROBE_S = 3.0, 2.0
 LIMITS = {"nudge_s": 2, "claim_s": CLAIM_S, "probe_s": PROBE_S}

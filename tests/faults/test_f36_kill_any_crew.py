@@ -10,8 +10,8 @@ import pytest
 
 from dogwatch.ledger.api import Event
 from faults.pipelines import PLAIN, three_phases
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def assert_done_once(fleet: Fleet) -> None:

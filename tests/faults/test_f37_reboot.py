@@ -11,8 +11,8 @@ import uuid
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import life, marked
 from faults.pipelines import three_phases
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 SLOW_FIRST = {"work_s": 0.3, "rules": [{"on": "dispatch", "incarnation": 1, "do": [{"work": 600}]}]}
 FAST = {"work_s": 0.3}

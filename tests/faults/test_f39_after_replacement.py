@@ -11,8 +11,8 @@ from dogwatch.ledger.records import load_all
 from dogwatch.model.records import MessageRecord
 from dogwatch.world.processes import life
 from faults.watching import assert_untouched, beside, decisions, on_dispatch, process_of
-from fleet import Fleet, fleets
-from helpers import wait_for
+from support.fleet import Fleet, fleets
+from support.helpers import wait_for
 
 LIMITS = {"nudge_s": 2, "claim_s": 4, "probe_s": 3}
 SLOW = {"limits": {"nudge_s": 30, "peek_s": 30, "claim_s": 60}}

@@ -12,8 +12,8 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import MessageRecord
 from dogwatch.world.processes import environment, marked
 from faults.watching import assert_untouched, beside, on_dispatch, until
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 TOKEN = "ghp_" + "Ab3dE6gH9jK2" * 3
 

@@ -8,8 +8,8 @@ from dogwatch.actions.kill import end_session, exact
 from dogwatch.errors import RefusedError
 from dogwatch.world import tmux
 from faults.pipelines import PLAIN, one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 @pytest.mark.parametrize("name", ["", " ", "=", ":", "a.b", "a:b", "$1", "%0", "@1", "run*", "-t", "A", "a b"])

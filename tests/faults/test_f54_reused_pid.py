@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fleet import ROOT
+from support.fleet import ROOT
 
 
 def test_f54_a_process_that_reuses_a_pid_is_dead_for_us_and_never_signalled() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from dogwatch.model.process import ProcessId
 from dogwatch.world import groups
 from faults.watching import beside, on_dispatch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 LIMIT_MB = 192
 LIMIT_BYTES = LIMIT_MB * 1024**2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from faults.pipelines import one_task
 from faults.watching import on_dispatch
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def badness(pid: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faults.pipelines import PLAIN, one_task
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 @pytest.mark.parametrize(

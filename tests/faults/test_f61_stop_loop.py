@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, on_dispatch
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f61_a_stop_loop_is_interrupted_once_and_its_task_goes_on(fleet: Fleet) -> None:

@@ -14,8 +14,8 @@ import pytest
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import environment
 from faults.watching import beside, process_of, wait_seen
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 GITHUB = "ghp_" + "Ab3dE6gH9jK2" * 3
 """Known by its shape."""

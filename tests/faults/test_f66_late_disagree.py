@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from dogwatch.world.processes import identify
-from fleet import Fleet
+from support.fleet import Fleet
 
 OBJECTION = "I have added it up again.\nDISAGREE: the second sum is wrong"
 

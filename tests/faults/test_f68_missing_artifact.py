@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.pipelines import PLAIN, one_task
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_f68_an_artifact_that_is_gone_at_the_phase_s_end_is_noticed(fleet: Fleet) -> None:

@@ -14,8 +14,8 @@ from dogwatch.model.admission import MemoryProfile, PermitRecord
 from dogwatch.model.memory import HostRecord
 from dogwatch.world.clock import SystemClock
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 MB = 1024**2
 TAKES_MB, CEILING_MB = 150, 600

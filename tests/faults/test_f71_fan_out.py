@@ -10,8 +10,8 @@ from dogwatch.ledger.records import load_all
 from dogwatch.model.admission import WaitRecord
 from faults.pipelines import PLAIN, one_task
 from faults.shortage import host, set_up, until, wait_zone
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 FAN = 10
 """On a machine of this size up to three agents and sub-agents are GREEN, and more than four are RED."""

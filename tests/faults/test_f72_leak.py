@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from faults.shortage import QUICK, set_up, until, wait_zone
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 MACHINE_MB, LEAK_MB, LEAK_S = 1200, 1080, 76
 """Growth is known after a minute; RED, with a tenth of the machine left, comes later than that."""

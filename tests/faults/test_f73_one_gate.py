@@ -8,8 +8,8 @@ from dogwatch.ledger.records import load_all
 from dogwatch.model.admission import WaitRecord
 from faults.pipelines import PLAIN, one_task
 from faults.shortage import set_up, until, wait_zone
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 HOG_MB, MACHINE_MB = 580, 640
 HOG: dict[str, Any] = {

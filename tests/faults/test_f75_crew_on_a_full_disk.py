@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fleet import ROOT
+from support.fleet import ROOT
 
 
 def test_f75_a_run_waits_while_its_disk_is_full_and_goes_on_when_there_is_room() -> None:

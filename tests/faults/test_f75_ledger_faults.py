@@ -19,7 +19,7 @@ from dogwatch.errors import LedgerCorruptError, LedgerError, LedgerLockedError, 
 from dogwatch.ledger.api import START, Store, Tx
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.world.clock import SystemClock
-from helpers import wait_for
+from support.helpers import wait_for
 
 HERE = Path(__file__).parent
 PAGE_BYTES = 4096

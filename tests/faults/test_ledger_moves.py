@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from commands import call
 from dogwatch.errors import LedgerSealedError
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.copying import counted
 from faults.pipelines import three_phases
-from fleet import Fleet, fleets
-from helpers import wait_for
-from ledger_places import Place, Places, places_on
-from postgres import Server, new_server, postgres
+from support.commands import call
+from support.fleet import Fleet, fleets
+from support.helpers import wait_for
+from support.ledger_places import Place, Places, places_on
+from support.postgres import Server, new_server, postgres
 
 __all__ = ["postgres"]
 

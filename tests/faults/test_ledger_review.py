@@ -21,9 +21,9 @@ from dogwatch.ledger.facts import close_for_good, seal, unseal
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.processes import crew_processes
-from fleet import Fleet
-from helpers import wait_for
-from postgres import Server, database, postgres
+from support.fleet import Fleet
+from support.helpers import wait_for
+from support.postgres import Server, database, postgres
 
 __all__ = ["database", "postgres"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faults.watching import on_dispatch, until
-from fleet import Fleet
+from support.fleet import Fleet
 
 
 def test_a_task_between_agents_needs_its_marker_and_is_then_done(fleet: Fleet) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from dogwatch.crew.queues import alerts_queue
 from faults.pipelines import PLAIN, one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 LOSE_OUTPUT = {"name": "lose", "command": ["sh", "-c", "folder=$PWD; cd .. && mv $folder gone && touch $folder"]}
 KILL_KEEPER = ["sh", "-c", "read -r _ _ _ keeper _ </proc/$PPID/stat; echo ran >>../ran; kill -9 $keeper"]

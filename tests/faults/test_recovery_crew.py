@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from faults.pipelines import one_task, three_phases
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 FAST: dict[str, Any] = {"work_s": 0.3}
 LATER: dict[str, Any] = {"work_s": 0.3, "rules": [{"on": "dispatch", "do": [{"wait": 4}, "continue"]}]}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 HALF = "\ud83d"
 """Half of an emoji: valid in a JSON escape, no character."""

@@ -13,8 +13,8 @@ from dogwatch.model.process import ProcessId
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify, life, marked
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 BOOT = boot_id()
 GARBAGE = [b"", b"x", b"-1", b"+1", b" 1", b"1 ", b"1_0", b"1e3", b"\xff\xfe", "²".encode(), "١".encode(), b"9" * 5000]

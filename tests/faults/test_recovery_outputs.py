@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def two_tasks() -> dict[str, Any]:

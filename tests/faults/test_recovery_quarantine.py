@@ -7,8 +7,8 @@ from typing import Any
 from dogwatch.crew.queues import orders_queue
 from dogwatch.world.processes import life, marked
 from faults.pipelines import three_phases
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 FAST: dict[str, Any] = {"work_s": 0.2}
 

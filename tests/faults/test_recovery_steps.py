@@ -29,7 +29,7 @@ from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
 from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
-from helpers import open_gate
+from support.helpers import open_gate
 
 WORKING = Sight(process="alive", session="alive", turn=Turn("working", 1000.0, 1000.0), screen="busy")
 DEAD = Sight(process="dead", session="dead", turn=Turn("working", 1000.0, 1000.0))

@@ -13,8 +13,8 @@ from dogwatch.actions.kill import end_marked
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import identify, life, marked
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 WAITS: dict[str, Any] = {"work_s": 0.3, "rules": [{"on": "dispatch", "do": [{"wait": 600}]}]}
 

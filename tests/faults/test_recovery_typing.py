@@ -7,8 +7,8 @@ from typing import Any
 
 from dogwatch.harness.scripted import Scripted
 from dogwatch.world import tmux
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 DRAFT = "half a thought of somebod"
 

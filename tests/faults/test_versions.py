@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 
 from faults.watching import on_dispatch, until
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def test_f57_mail_is_held_until_the_new_instructions_were_read(fleet: Fleet) -> None:

@@ -12,8 +12,8 @@ from dogwatch.ledger.records import load, load_all
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentWatch, CheckResult, ChecksRecord, DecisionRecord, WatchRecord
 from dogwatch.world.processes import life
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 TOUCHES = (
     "agent_probed",

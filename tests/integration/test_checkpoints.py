@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet import Fleet
+from support.fleet import Fleet
 
 QUICK: dict[str, Any] = {"work_s": 0.2}
 APPROVE: dict[str, Any] = {"on": "checkpoint", "do": ["approve"]}

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from dogwatch.world import tmux
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 QUICK = {"work_s": 0.3}
 BUSY: dict[str, Any] = {"rules": [{"on": "dispatch", "do": [{"work": 600}]}]}

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def start(fleet: Fleet) -> subprocess.Popen[str]:

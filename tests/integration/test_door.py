@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from dogwatch.model.process import ProcessId
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 BUSY: dict[str, Any] = {"work_s": 0.2, "rules": [{"on": "dispatch", "do": [{"wait": 200}]}]}
 PIPELINE: dict[str, Any] = {

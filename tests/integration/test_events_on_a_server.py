@@ -12,8 +12,8 @@ import psycopg
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Tx
 from dogwatch.world.clock import SystemClock
-from fleet import Fleet
-from postgres import database, postgres
+from support.fleet import Fleet
+from support.postgres import database, postgres
 
 __all__ = ["database", "postgres"]
 

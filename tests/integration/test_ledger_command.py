@@ -28,7 +28,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli_ledgers import add_run
 from dogwatch.cli.framework import run_command
 from dogwatch.coordination.ledgers import bind, open_home_ledger
 from dogwatch.errors import LedgerSealedError, StaleError
@@ -37,9 +36,10 @@ from dogwatch.model.lifecycle import RUN
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from faults.pipelines import one_task
-from helpers import wait_for
-from ledger_places import ENGINES, Place, Places, places_on
-from postgres import Server, postgres
+from support.cli_ledgers import add_run
+from support.helpers import wait_for
+from support.ledger_places import ENGINES, Place, Places, places_on
+from support.postgres import Server, postgres
 
 __all__ = ["postgres"]
 

@@ -24,7 +24,7 @@ import pytest
 from dogwatch.errors import UsageError
 from dogwatch.testing.model import Request, ScriptedModel
 from dogwatch.testing.model.scenario import MARK
-from helpers import wait_for
+from support.helpers import wait_for
 
 WAIT_S = 60.0
 TOOLS = [{"name": "Agent", "input_schema": {}}, {"name": "Bash", "input_schema": {}}]

@@ -38,7 +38,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify, life
-from helpers import events_of, wait_for
+from support.helpers import events_of, wait_for
 
 T = TypeVar("T")
 

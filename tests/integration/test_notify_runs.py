@@ -15,8 +15,8 @@ from dogwatch.crew.notices import NoticeRecord
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.world.clock import SystemClock
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 FAILING: dict[str, Any] = {"work_s": 0.2, "rules": [{"on": "dispatch", "do": [{"exit": 1}]}]}
 QUICK: dict[str, Any] = {"work_s": 0.2}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dogwatch.world.processes import life
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 QUICK: dict[str, Any] = {"work_s": 0.2}
 FIRST_TIME_SLOW: dict[str, Any] = {

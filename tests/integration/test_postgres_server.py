@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from helpers import wait_for
-from postgres import Pooler, Server, binaries, database, new_server, postgres, reachable, run_tool
+from support.helpers import wait_for
+from support.postgres import Pooler, Server, binaries, database, new_server, postgres, reachable, run_tool
 
 __all__ = ["database", "postgres"]
 
@@ -256,7 +256,7 @@ def test_nothing_is_left_of_a_closed_server(server: Server, state: str) -> None:
 
 
 PARENT = """
-from postgres import Pooler, new_server
+from support.postgres import Pooler, new_server
 server = new_server()
 pooler = Pooler(server)
 pooler.start()

@@ -12,8 +12,8 @@ import pytest
 
 from dogwatch.model.process import ProcessId
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 
 def answers(port: int) -> bool:

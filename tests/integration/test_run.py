@@ -13,8 +13,8 @@ import pytest
 from dogwatch.ledger.api import Event
 from dogwatch.world import tmux
 from dogwatch.world.processes import environment
-from fleet import Fleet
-from helpers import wait_for
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 QUICK: dict[str, Any] = {"work_s": 0.2}
 DOCUMENTED = {

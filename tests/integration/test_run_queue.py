@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from dogwatch.model.records import RunRecord
-from fleet import Fleet
+from support.fleet import Fleet
 
 QUICK: dict[str, Any] = {"work_s": 0.1}
 UNTIL_GO = {"tool": {"command": ["sh", "-c", 'until test -e "$DOGWATCH_PROJECT/go"; do sleep 0.1; done']}}

@@ -23,7 +23,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify
-from helpers import wait_for
+from support.helpers import wait_for
 
 DISPATCH = "[dogwatch:m1 dispatch analyse]\n" + brief.dispatch(
     "analyse", "Look at it.", (("a/report.md", "report"), ("data.json", "file"))

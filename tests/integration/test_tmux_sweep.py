@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dogwatch.world import tmux
 from dogwatch.world.processes import boot_id, identify
-from helpers import wait_for
+from support.helpers import wait_for
 
 BOOT = boot_id()
 HEIGHT = 8

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from dogwatch.world import onlooker
-from helpers import wait_for
+from support.helpers import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCREENS = ROOT / "tests" / "data" / "screens"

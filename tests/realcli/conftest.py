@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from fleet import Fleet
 from realcli.clients import CLIENTS
 from realcli.lab import Lab
+from support.fleet import Fleet
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

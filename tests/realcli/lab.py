@@ -18,9 +18,9 @@ from dogwatch.testing.model import Request, ScriptedModel
 from dogwatch.world import tmux
 from dogwatch.world.processes import life
 from faults.pipelines import one_task
-from fleet import Fleet
-from helpers import wait_for
 from realcli.clients import program, rehearsal
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 WRITE = {"shell": 'mkdir -p "$DOGWATCH_OUTPUT" && echo "# Draft" > "$DOGWATCH_OUTPUT/draft.md"'}
 REPORT = {"shell": "dogwatch report done --task draft"}

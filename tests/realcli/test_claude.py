@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dogwatch.harness.claude import Claude
 from faults.watching import decisions, wait_seen, watch
-from helpers import wait_for
 from realcli.lab import DONE, REPORT, WAIT, WRITE, Lab, model, on
+from support.helpers import wait_for
 
 
 def test_when_a_person_ends_it_the_next_incarnation_takes_over(lab: Lab) -> None:

@@ -13,8 +13,8 @@ import shlex
 from pathlib import Path
 
 from faults.watching import process_of
-from helpers import wait_for
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, descendants, model, on, told
+from support.helpers import wait_for
 
 QUESTION = "How many chapters are written?"
 ANSWER = "Four of six, says the copy."

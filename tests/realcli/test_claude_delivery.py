@@ -13,9 +13,9 @@ from pathlib import Path
 from dogwatch.harness import Screen
 from dogwatch.harness.claude import Claude
 from dogwatch.testing.model import Request
-from helpers import wait_for
 from realcli.clients import program
 from realcli.lab import DONE, REPORT, WAIT, WRITE, Lab, asked, descendants, directives, model, on, told
+from support.helpers import wait_for
 
 CONTROLS = "\ttabs\t\tand\r\ncarriage returns\r\n\x1b[31mred\x1b[0m \x07\x01\x7f"
 ODD = f"{CONTROLS} quotes ' \" `$(x)` \\ 🐕‍🦺 ä\u2028\n  indented\n"

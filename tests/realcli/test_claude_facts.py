@@ -7,10 +7,10 @@ import selectors
 
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.model.sight import STATE_FILE
-from fleet import Fleet
-from helpers import wait_for
 from realcli.clients import rehearsal
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, directives, model, on
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 USAGE = {"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 30, "cache_write_tokens": 5}
 TOOLS = (

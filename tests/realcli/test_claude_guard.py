@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from helpers import wait_for
 from realcli.clients import program
 from realcli.lab import DONE, INSIDE, REPORT, WAIT, WRITE, Lab, asked, directives, model, on, results, told
+from support.helpers import wait_for
 
 PERMISSIONS = ["Bash", "Write"]
 

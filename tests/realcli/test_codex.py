@@ -15,9 +15,9 @@ import pytest
 
 from dogwatch.harness import harness
 from faults.watching import wait_seen
-from helpers import wait_for
 from realcli.clients import program
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, descendants, directives, model, on, results, told
+from support.helpers import wait_for
 
 LAUNCHER = """import os, sys
 old, new, *words = sys.argv[1:]

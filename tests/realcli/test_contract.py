@@ -11,7 +11,6 @@ import pytest
 
 from dogwatch.harness import harness
 from faults.watching import decisions, process_of, wait_seen, watch
-from helpers import wait_for
 from realcli.lab import (
     DONE,
     FOREVER,
@@ -28,6 +27,7 @@ from realcli.lab import (
     results,
     told,
 )
+from support.helpers import wait_for
 
 
 def test_it_takes_its_task_runs_tools_and_reports(lab: Lab, client: str) -> None:

@@ -14,9 +14,9 @@ from dogwatch.actions.spawn import HOOK
 from dogwatch.harness import Launch, harness
 from dogwatch.harness.gemini import HOOK_NAME, Gemini
 from dogwatch.model.plan import Role
-from helpers import wait_for
 from realcli.clients import rehearsal
 from realcli.lab import DONE, FOREVER, REPORT, WRITE, Lab, asked, directives, model, on, told
+from support.helpers import wait_for
 
 OFF: tuple[dict[str, Any], ...] = ({"enabled": False}, {"disabled": [HOOK_NAME]})
 

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from dogwatch.harness import harness
-from fleet import Fleet
 from realcli.clients import program
+from support.fleet import Fleet
 
 
 def test_everything_holds_of_the_tested_version(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from faults.watching import decisions
-from fleet import ROOT, Fleet
 from realcli.clients import CLIENTS, program
+from support.fleet import ROOT, Fleet
 
 SPEC = ROOT / "examples/mixed/pipeline.yaml"
 HOLDERS = {"planner", "builder", "tester", "reviewer"}

@@ -13,9 +13,9 @@ from dogwatch.harness import Launch
 from dogwatch.harness.opencode import OpenCode
 from dogwatch.model.plan import Role
 from dogwatch.model.spool import parse
-from helpers import wait_for
 from realcli.clients import rehearsal
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, model, on, results
+from support.helpers import wait_for
 
 USAGE = {"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 30}
 ASK = """

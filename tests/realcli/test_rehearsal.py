@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from fleet import Fleet
-from helpers import wait_for
 from realcli.lab import LIMITS, Lab, model, on
+from support.fleet import Fleet
+from support.helpers import wait_for
 
 TEXT = "# Tides\n\nThey come twice a day; it's the moon's doing.\n"
 LOOK = {"prompt": "Count the words.", "type": "general-purpose"}

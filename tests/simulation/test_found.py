@@ -9,8 +9,8 @@ import pytest
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
 from dogwatch.testing.clock import ManualClock
+from support.virtual import VirtualAgent
 from unit.test_virtual_world import THREE_PHASES, begin, clock, finish, ledger
-from virtual import VirtualAgent
 
 __all__ = ["clock", "ledger"]
 

@@ -19,7 +19,7 @@ from dogwatch.sim import seeds
 from dogwatch.sim.invariants import Violation
 from dogwatch.sim.scenarios import Setup
 from dogwatch.sim.simulation import Result
-from helpers import wait_for
+from support.helpers import wait_for
 
 SHORT = ("--hours", "0.3", "--runs", "1", "--agents", "2")
 

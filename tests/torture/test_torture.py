@@ -16,7 +16,7 @@ from torture.verify import History, violations
 
 from dogwatch.ledger.api import Event
 from dogwatch.model.moment import Moment
-from helpers import wait_for
+from support.helpers import wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ["sqlite", "postgresql"]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import short_home
 from dogwatch.cli.backtest import settings
 from dogwatch.cli.framework import run_command
 from dogwatch.errors import NotFoundError, RefusedError, UsageError
@@ -34,8 +33,9 @@ from dogwatch.sim.recording import Axis, Said, read_recording
 from dogwatch.sim.refold import Records
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.home import Home
+from support.cli_ledgers import short_home
+from support.virtual import Machine, Script, VirtualAgent
 from unit.test_virtual_world import DRAFT, THREE_PHASES, begin, clock, finish, plan
-from virtual import Machine, Script, VirtualAgent
 
 __all__ = ["clock"]
 

@@ -20,7 +20,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.world.census import COMMAND_LINE_MAX, Tree, census, parse
 from dogwatch.world.probe import ProbeFailedError
 from dogwatch.world.processes import boot_id, identify
-from helpers import wait_for
+from support.helpers import wait_for
 
 BOOT = boot_id()
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from cli_ledgers import PLAN, add_run, end_run, ledger_at, short_home
 from dogwatch.cli.framework import run_command
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.queues import checkins_queue
@@ -17,6 +16,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change
 from dogwatch.model.plan import Plan, Role
 from dogwatch.model.records import AgentRecord
+from support.cli_ledgers import PLAN, add_run, end_run, ledger_at, short_home
 
 TALKERS = replace(
     PLAN,

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import PLAN, ledger_at
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.checkins import look_after_check_ins
 from dogwatch.crew.helm import Helm
@@ -20,7 +19,8 @@ from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load_all
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord
-from helpers import events_of, open_gate
+from support.cli_ledgers import PLAN, ledger_at
+from support.helpers import events_of, open_gate
 
 
 class KilledError(BaseException):

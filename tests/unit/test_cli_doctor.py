@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import add_run, ledger_at, short_home
 from dogwatch.cli import checks
 from dogwatch.cli.checks import Finding, answer
 from dogwatch.cli.checks_home import home_findings
@@ -20,7 +19,8 @@ from dogwatch.cli.framework import run_command
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.world.memory import Memory
 from dogwatch.world.processes import boot_id, identify
-from helpers import wait_for
+from support.cli_ledgers import add_run, ledger_at, short_home
+from support.helpers import wait_for
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cli_ledgers import add_run, admit_run, end_run, go_halfway, ledger_at
 from dogwatch.cli.frame import Frame, lay_out
 from dogwatch.cli.live import _drawn
 from dogwatch.cli.snapshot import take
 from dogwatch.ledger.api import Event
 from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
+from support.cli_ledgers import add_run, admit_run, end_run, go_halfway, ledger_at
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import short_home
 from dogwatch.cli.framework import run_command
 from dogwatch.cli.logs import LogFile
+from support.cli_ledgers import short_home
 
 
 def line(second: int, member: str, event: str, **fields: object) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
 from dogwatch.cli.outcome import gather, words, zone_shares
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Store
@@ -21,6 +20,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.records import RunRecord, TaskRecord
 from dogwatch.world.clock import SystemClock
+from support.cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
 from dogwatch.cli.progress import Narrator, Standing, expected_s, left_s, left_words, lines, look
 from dogwatch.ledger.api import Store
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Dispatch, Phase, Plan, Role
 from dogwatch.model.records import RunRecord
+from support.cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
 
 
 def at(seconds: float) -> Moment:

@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from cli_ledgers import ledger_at, short_home
 from dogwatch.cli.framework import run_command
 from dogwatch.coordination.admission import ask, note_process
 from dogwatch.coordination.runs import create_run
@@ -18,6 +17,7 @@ from dogwatch.model.admission import Demand, Launch, MemoryProfile
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, HostSettings, Readings
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
+from support.cli_ledgers import ledger_at, short_home
 
 PLAN = Plan(
     name="tide",

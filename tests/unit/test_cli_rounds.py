@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import PLAN, admit_run, end_run, ledger_at, short_home
 from dogwatch.cli.framework import run_command
 from dogwatch.cli.rounds import (
     NAME_LENGTH_MAX,
@@ -28,6 +27,7 @@ from dogwatch.model.admission import QueuedRun
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import Stage
 from dogwatch.world import home
+from support.cli_ledgers import PLAN, admit_run, end_run, ledger_at, short_home
 
 OTHER = replace(PLAN, name="eel")
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import PLAN, add_run, admit_run, end_run, go_halfway, ledger_at
 from dogwatch.cli.snapshot import take
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Store, Tx
@@ -18,6 +17,7 @@ from dogwatch.ledger.records import save
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
+from support.cli_ledgers import PLAN, add_run, admit_run, end_run, go_halfway, ledger_at
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
 

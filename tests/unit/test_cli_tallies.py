@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import add_run, ledger_at, short_home
 from dogwatch.cli import main
 from dogwatch.cli.snapshot import take
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import save
 from dogwatch.model.tally import Tally, TallyRecord, Tokens
 from dogwatch.world.clock import SystemClock
+from support.cli_ledgers import add_run, ledger_at, short_home
 
 TALLIES = {
     "0": Tally(own={"opus": Tokens(2, 200, 14, 10, 60)}, errors={"tool_failed": 12, "rate_limited": 1}),

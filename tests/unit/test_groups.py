@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import short_home
 from dogwatch.actions import confine
 from dogwatch.world import groups
 from dogwatch.world.groups import CREW, Kills, Place
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id
-from helpers import wait_for
+from support.cli_ledgers import short_home
+from support.helpers import wait_for
 
 LIMIT = 64 * 1024**2
 VERSION_1 = "4:memory:{path}\n0::/\n"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import add_run, go_halfway, ledger_at, short_home
 from dogwatch.cli.framework import run_command
-from helpers import wait_for
+from support.cli_ledgers import add_run, go_halfway, ledger_at, short_home
+from support.helpers import wait_for
 
 
 def explain(*words: str) -> int:

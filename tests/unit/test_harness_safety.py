@@ -18,7 +18,7 @@ from dogwatch.harness.codex import Codex
 from dogwatch.harness.codex_facts import CodexFacts
 from dogwatch.harness.gemini_facts import user_settings
 from dogwatch.model.plan import Role
-from hooking import HookedAgent, call, hooked_agent, is_denied_with_words
+from support.hooking import HookedAgent, call, hooked_agent, is_denied_with_words
 
 GEMINI_TOOLS = sorted(name.decode() for name in fast._GEMINI_READING_TOOLS)
 LOADED = (

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dogwatch.guard.full import SHOWN_MAX
-from helpers import wait_for
-from hooking import HOOK, RUN, HookedAgent, call, hooked_agent, is_denied_with_words, sleeper
+from support.helpers import wait_for
+from support.hooking import HOOK, RUN, HookedAgent, call, hooked_agent, is_denied_with_words, sleeper
 
 KILLS = "tmux kill-server"
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dogwatch.guard import fast
-from hooking import (
+from support.hooking import (
     HOOK,
     INCARNATION,
     SAMPLES,

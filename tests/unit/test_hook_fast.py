@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dogwatch.guard.fast import _READING_TOOLS, is_harmless
 from dogwatch.guard.plain import plainly_harmless
-from hooking import SAMPLES, call
+from support.hooking import SAMPLES, call
 
 WORDS = r"""ls cat echo grep kill 1 tmux kill-server src x.py && | ; " ' \ / \n \u006b \\ \" $(ls) ` > 2>&1 { } "} é 😀
 git commit >/dev/null ","command":"kill "tool_name":"Read" "tool_input":{"command":"ls" """.split()

@@ -16,7 +16,7 @@ from dogwatch.guard.fast import Spool
 from dogwatch.guard.gemini import translated
 from dogwatch.model.sight import Turn
 from dogwatch.policy.turns import fold
-from hooking import HookedAgent, hooked_agent
+from support.hooking import HookedAgent, hooked_agent
 
 CALL = "run_shell_command"
 ERROR = '[API Error: {"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}]'

@@ -13,7 +13,7 @@ from dogwatch.actions.hands import MachineHands
 from dogwatch.model.sight import Turn
 from dogwatch.policy.turns import fold
 from dogwatch.world.processes import boot_id
-from hooking import RUN, SAMPLES, HookedAgent, call, hooked_agent, is_denied_with_words
+from support.hooking import RUN, SAMPLES, HookedAgent, call, hooked_agent, is_denied_with_words
 
 WHY = "memory is RED: memory available: 7%, RED below 10%"
 STARTS = ("PreToolUse-Agent", "PreToolUse-codex-spawn_agent", "PreToolUse-opencode-Task")

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import short_home
 from dogwatch.actions.spawn import HOOK
 from dogwatch.cli.framework import run_command
 from dogwatch.harness.claude_files import BACKUP
+from support.cli_ledgers import short_home
 
 COMMAND = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(HOOK)} PreToolUse alone || exit 2"
 OURS: dict[str, Any] = {

@@ -12,7 +12,6 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cli_ledgers import short_home
 from dogwatch.cli.checks_home import home_findings
 from dogwatch.crew.eyes import MachineEyes
 from dogwatch.crew.log import Log
@@ -26,6 +25,7 @@ from dogwatch.spec.host import BYTES_MAX, load_host, parse_host
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify
+from support.cli_ledgers import short_home
 
 WHOLE = b"""
 memory: 64 GB

@@ -19,8 +19,8 @@ from dogwatch.model.records import ChecksRecord, TaskRecord
 from dogwatch.model.versions import DispatchCount
 from dogwatch.policy.markers import OPEN_MAX, claims_to_be_a_task, miscounts, wrong_marker
 from dogwatch.testing.clock import ManualClock
+from support.virtual import Call, Machine, VirtualAgent
 from unit.test_virtual_world import DRAFT, begin, clock, finish, ledger, plan
-from virtual import Call, Machine, VirtualAgent
 
 __all__ = ["clock", "ledger"]
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dogwatch.world.memory import Memory, memory, parse_group, parse_pressures, parse_sizes, parse_statistics
-from helpers import wait_for
+from support.helpers import wait_for
 
 GB = 1024**3
 MEMINFO = """\

@@ -13,8 +13,8 @@ import pytest
 from dogwatch.actions import postbox
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import MessageRecord
-from helpers import wait_for
-from hooking import AGENT, INCARNATION, RUN, SAMPLES, HookedAgent, command_line, hooked_agent
+from support.helpers import wait_for
+from support.hooking import AGENT, INCARNATION, RUN, SAMPLES, HookedAgent, command_line, hooked_agent
 
 HEADER = "[dogwatch:{} mail] hello"
 PROMPT = (SAMPLES / "UserPromptSubmit.json").read_bytes()

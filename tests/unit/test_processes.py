@@ -18,7 +18,7 @@ from dogwatch.errors import RefusedError
 from dogwatch.model.process import ProcessId
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, environment, identify, life, marked, open_pidfd
-from helpers import wait_for
+from support.helpers import wait_for
 
 BOOT = boot_id()
 SLEEP = ["sleep", "300"]

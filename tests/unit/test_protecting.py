@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_ledgers import short_home
 from dogwatch.actions import confine, keeper
 from dogwatch.crew.protecting import PROTECTED
 from dogwatch.world import groups
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id
-from helpers import wait_for
+from support.cli_ledgers import short_home
+from support.helpers import wait_for
 
 PROTECT = """
 import sys

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from dogwatch.actions import sandbox
-from helpers import wait_for
-from hooking import AGENT, RUN, Done, HookedAgent, call, command_line, hooked_agent
+from support.helpers import wait_for
+from support.hooking import AGENT, RUN, Done, HookedAgent, call, command_line, hooked_agent
 
 MARK = "SANDBOX_TEST_MARK"
 

@@ -20,7 +20,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify
 from dogwatch.world.sensors import Sensors
-from helpers import wait_for
+from support.helpers import wait_for
 
 BOOT = boot_id()
 PAGE = os.sysconf("SC_PAGE_SIZE")

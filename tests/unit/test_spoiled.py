@@ -33,7 +33,7 @@ from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.processes import boot_id, identify
 from dogwatch.world.spool import SpoolReader
-from hooking import AGENT, RUN, HookedAgent, hooked_agent
+from support.hooking import AGENT, RUN, HookedAgent, hooked_agent
 
 MESSAGE = MessageRecord(
     run=RUN, id="m1", to=AGENT, sender="x", kind="mail", subject="x", body="", queued=Moment("b", 1.0, 1.0),

@@ -22,7 +22,7 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.spool import PAYLOAD_BYTES_MAX, render
 from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
-from helpers import events_of
+from support.helpers import events_of
 
 STRANGE = Sight(process="alive", strange=True, lines=("A new menu", "3 of 12"))
 

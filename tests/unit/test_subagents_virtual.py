@@ -18,8 +18,8 @@ from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Output, Phas
 from dogwatch.model.records import WatchRecord
 from dogwatch.model.sight import Subagent
 from dogwatch.testing.clock import ManualClock
+from support.virtual import Call, Machine, Script, VirtualAgent
 from unit.test_virtual_world import DRAFT, FINAL, LIMITS, REVIEW, THREE_PHASES, begin, clock, finish, ledger, plan
-from virtual import Call, Machine, Script, VirtualAgent
 
 __all__ = ["clock", "ledger"]
 

@@ -24,7 +24,7 @@ from dogwatch.model.sight import Sight, Turn
 from dogwatch.model.spool import render
 from dogwatch.model.tally import Tally, TallyRecord, Tokens
 from dogwatch.testing.clock import ManualClock
-from helpers import events_of
+from support.helpers import events_of
 
 MODEL = "claude-opus-5-5"
 BEGIN = 1794822000.0

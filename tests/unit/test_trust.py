@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from cli_ledgers import short_home
 from dogwatch.cli.framework import run_command
 from dogwatch.errors import AwayError
 from dogwatch.harness.claude_files import BACKUP, TRIES_MAX, change
-from helpers import wait_for
+from support.cli_ledgers import short_home
+from support.helpers import wait_for
 
 KEY = "hasTrustDialogAccepted"
 # As the client writes it, with things that a careless writer would change.

@@ -23,8 +23,8 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.markers import miscounts
 from dogwatch.policy.readings import TheFile, is_reading
 from dogwatch.testing.clock import ManualClock
+from support.virtual import Machine, VirtualAgent, VirtualEyes
 from unit.test_virtual_world import DRAFT, REVIEW, begin, clock, finish, ledger, plan
-from virtual import Machine, VirtualAgent, VirtualEyes
 
 __all__ = ["clock", "ledger"]
 

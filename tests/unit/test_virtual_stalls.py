@@ -12,8 +12,8 @@ from dogwatch.model.brief import Header
 from dogwatch.model.plan import Limits, Phase, Plan
 from dogwatch.model.records import DecisionRecord
 from dogwatch.testing.clock import ManualClock
+from support.virtual import Machine, VirtualAgent
 from unit.test_virtual_world import DRAFT, REVIEW, THREE_PHASES, begin, clock, finish, ledger, plan
-from virtual import Machine, VirtualAgent
 
 __all__ = ["clock", "ledger"]
 

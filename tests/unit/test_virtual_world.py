@@ -17,7 +17,7 @@ from dogwatch.model.brief import Header
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
 from dogwatch.model.tally import Tally, Tokens
 from dogwatch.testing.clock import ManualClock
-from virtual import Machine, Script, VirtualAgent
+from support.virtual import Machine, Script, VirtualAgent
 
 DRAFT = Dispatch(name="draft", to="writer", task="Write.", outputs=(Output(path="draft.md"),))
 FINAL = Dispatch(name="final", to="writer", task="Finish.", outputs=(Output(path="final.md"),))

@@ -14,7 +14,7 @@ import pytest
 from dogwatch.actions.spawn import write_programs
 from dogwatch.guard.wrapper import NAMES
 from dogwatch.world.home import Home
-from hooking import Done, HookedAgent, hooked_agent, is_denied_with_words, sleeper
+from support.hooking import Done, HookedAgent, hooked_agent, is_denied_with_words, sleeper
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dogwatch.ledger.checking import problems
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.facts import sql
 from dogwatch.testing.clock import ManualClock
-from helpers import wait_for
+from support.helpers import wait_for
 
 COMPACTOR = Path(__file__).with_name("compactor.py")
 

@@ -12,7 +12,7 @@ from dogwatch.errors import LedgerFullError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Store
 from dogwatch.world.clock import SystemClock
-from postgres import give, new_server
+from support.postgres import give, new_server
 
 TEXT = "x" * 100_000
 

@@ -15,7 +15,7 @@ from dogwatch.errors import ConflictError, StaleError, UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Item, Reader, Store, Tx
 from dogwatch.world.clock import SystemClock
-from helpers import wait_for
+from support.helpers import wait_for
 
 MEET_S = 1.0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contract.parts.opener import Opener
 from dogwatch.ledger.api import START, Event, Store, Tx
-from helpers import wait_for
+from support.helpers import wait_for
 
 CHILD = Path(__file__).with_name("child.py")
 

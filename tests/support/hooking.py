@@ -25,7 +25,7 @@ from dogwatch.world.processes import boot_id, identify
 HOOK = hook.__file__
 RUN, AGENT, INCARNATION = "tide-1", "writer", 2
 LONG_AGO_S = 3600.0
-SAMPLES = Path(__file__).parent / "data" / "hooks"
+SAMPLES = Path(__file__).parent.parent / "data" / "hooks"
 Done = subprocess.CompletedProcess[bytes]
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from commands import call
 from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.ledger.api import START, Event, Store
 from dogwatch.ledger.records import load, load_run
@@ -23,9 +22,10 @@ from dogwatch.model.view import RunView
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from dogwatch.world.processes import life, marked
-from helpers import events_since, wait_for
+from support.commands import call
+from support.helpers import events_since, wait_for
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = {
     "sweep_s": 0.3,
     "nudge_s": 2,

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cli_ledgers import add_run, end_run
-from commands import call
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Event, Store, Tx
 from dogwatch.ledger.copying import records
@@ -23,10 +21,12 @@ from dogwatch.ledger.records import change, save
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.world.clock import SystemClock
-from helpers import events_of
-from postgres import Server
+from support.cli_ledgers import add_run, end_run
+from support.commands import call
+from support.helpers import events_of
+from support.postgres import Server
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ENGINES = ("sqlite", "postgresql")
 
 

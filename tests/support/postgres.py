@@ -25,7 +25,7 @@ from typing import Any, Self
 import psycopg
 import pytest
 
-from helpers import wait_for
+from support.helpers import wait_for
 
 NOBODY = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 AS_USER: dict[str, Any] = {"user": NOBODY.pw_uid, "group": NOBODY.pw_gid, "extra_groups": []} if NOBODY else {}

@@ -10,7 +10,7 @@ from dogwatch.sim.door import Call, VirtualDoor
 from dogwatch.sim.eyes import VirtualEyes
 from dogwatch.sim.hands import Started, VirtualHands
 from dogwatch.sim.machine import Machine as SimulatedMachine
-from helpers import events_of
+from support.helpers import events_of
 
 __all__ = [
     "Berth",

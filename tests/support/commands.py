@@ -16,8 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
-SOURCE = str(TESTS.parent / "src")
+HERE = Path(__file__).resolve().parent
+SOURCE = str(HERE.parents[1] / "src")
 
 
 class Server:
@@ -29,7 +29,7 @@ class Server:
         with theirs:
             kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOGWATCH_", "TMUX"))}
             self.process = subprocess.Popen(
-                [sys.executable, "-P", str(TESTS / "command_server.py")],
+                [sys.executable, "-P", str(HERE / "command_server.py")],
                 env={**kept, "PYTHONPATH": SOURCE},
                 cwd="/",
                 stdin=theirs.fileno(),

@@ -1,0 +1,1 @@
+"""What the tests share: fleets, ledgers, servers and builders."""

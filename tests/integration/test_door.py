@@ -262,6 +262,8 @@ def test_mail_arrives_once_and_byte_for_byte(fleet: Fleet, run: str) -> None:
         assert fleet.as_agent(run, "writer", "mail", "ack", message).returncode == 0
         assert fleet.as_agent(run, "writer", "mail", "ack", message).returncode == 0
     assert json.loads(fleet.as_agent(run, "writer", "mail", "read", "--json").stdout) == []
+    assert fleet.view(run).agents["reader"].answered is not None, "an answer may be on its way"
+    assert fleet.view(run).agents["writer"].answered is None
     assert len(fleet.events("message_read")) == len(fleet.events("message_acknowledged")) == len(LETTERS)
 
 

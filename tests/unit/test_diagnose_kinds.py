@@ -10,7 +10,7 @@ import pytest
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import Child, OutputSight, Sight, Subagent, ToolCall, Tree, Turn, Wait
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
@@ -214,8 +214,8 @@ def test_idle_with_nothing_to_do_is_healthy_for_ever(duty: Duty | None, quiet_s:
     assert (result.kind, result.action) == ("idle", "")
 
 
-def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called_instead() -> None:
-    sight = idle(100, failure="overloaded")
+def a_run(agent: AgentRecord, *letters: MessageRecord) -> RunView:
+    """A run whose writer holds its task since long ago."""
     task = TaskRecord(
         run="r-1",
         task="draft",
@@ -232,9 +232,45 @@ def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called
     role, phase = Role(name="writer", harness="scripted"), Phase(name="draft", dispatches=(dispatch,))
     plan = Plan(name="r", roles=(role,), phases=(phase,), deliverable=ByteCheck(path="draft.md"))
     run = RunRecord(run="r-1", spec="", project="/p", output="/p/out", created=NOW.plus(-9000), state="RUNNING")
+    messages = {letter.id: letter for letter in letters}
+    return RunView(plan=plan, run=run, agents={"writer": agent}, tasks={"draft": task}, messages=messages)
+
+
+def judged(view: RunView, sight: Sight) -> tuple[str, str, str]:
+    result = judge(view, "writer", sight, WaitGraph(()), NOW)
+    return result.kind, result.action, result.waits_for
+
+
+def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called_instead() -> None:
+    sight = idle(100, failure="overloaded")
     for nudges, action in ((0, "NUDGE"), (LIMITS.nudges_max, "ESCALATE")):
-        view = RunView(plan=plan, run=run, agents={"writer": replace(AGENT, nudges=nudges)}, tasks={"draft": task})
-        assert judge(view, "writer", sight, WaitGraph(()), NOW).action == action
+        assert judged(a_run(replace(AGENT, nudges=nudges)), sight)[1] == action
+
+
+def a_letter(age_s: float, kind: str = "mail") -> MessageRecord:
+    return MessageRecord(
+        run="r-1",
+        id="m1",
+        to="writer",
+        sender="clerk",
+        kind=kind,
+        subject="from-clerk",
+        body="found: 42",
+        queued=NOW.plus(-age_s),
+        incarnation=1,
+    )
+
+
+def test_an_agent_whose_mail_is_on_its_way_is_not_nudged_for_its_silence() -> None:
+    assert judged(a_run(AGENT, a_letter(0.1)), idle(1000)) == ("waiting", "", "clerk")
+    # Mail that does not arrive must not hide the silence for ever, and a nudge is no answer.
+    assert judged(a_run(AGENT, a_letter(LIMITS.nudge_s)), idle(1000)) == ("silent_turn", "NUDGE", "")
+    assert judged(a_run(AGENT, a_letter(0.1, "nudge")), idle(1000)) == ("silent_turn", "NUDGE", "")
+
+
+def test_an_agent_whose_letter_was_just_acknowledged_has_time_to_get_its_answer() -> None:
+    for age_s, expected in ((0.1, ("waiting", "", "an answer")), (LIMITS.nudge_s, ("silent_turn", "NUDGE", ""))):
+        assert judged(a_run(replace(AGENT, answered=NOW.plus(-age_s))), idle(1000)) == expected
 
 
 @pytest.mark.parametrize(("period", "repeats", "kind"), [(2, 7, "looping"), (2, 6, "working"), (1, 7, "working")])

@@ -277,6 +277,9 @@ def mail_ack(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappin
         save(tx, done)
     else:
         put_away(tx, done)
+    if message.sender in view.agents:
+        sender = view.agents[view.current(message.sender)]
+        change(tx, AgentRecord, sender.key, lambda a: replace(a, answered=tx.now))
     op_id = f"acknowledged:{message.key}"
     tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
     return {"message": message.id}

@@ -102,6 +102,8 @@ class AgentRecord:
     sandboxed: bool = False
     conversation: int = 1
     """The incarnation that began the conversation which the current one goes on with."""
+    answered: Moment | None = None
+    """When another agent last acknowledged a letter of this one's: its answer may be on its way."""
     replaces: str = ""
     successor: str = ""
     held: str = ""

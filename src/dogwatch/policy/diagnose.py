@@ -58,9 +58,10 @@ def diagnose(
     ring: Sequence[str] = (),
     time_limits: Mapping[str, float] = NONE_SET,
     overdue: Mapping[str, OverdueSubagent] = NONE_LATE,
+    coming: Wait | None = None,
 ) -> Diagnosis:
     """What the facts mean for this agent and what it owes."""
-    case = Case(agent, duty, sight, limits, now, awaited, ring, time_limits, overdue)
+    case = Case(agent, duty, sight, limits, now, awaited, ring, time_limits, overdue, coming)
     if agent.process is None or agent.confirmed is None:
         return Diagnosis(kind="starting", evidence=("the spawn is not confirmed yet",))
     if sight.process == "unknown":

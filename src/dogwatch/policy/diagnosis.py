@@ -89,7 +89,8 @@ class Diagnosis:
 class Case:
     """All that a diagnosis rests on. `awaited` are the letters and sent tasks of this agent's that others have not
     settled, `ring` the agents that wait for one another, this one included; `time_limits` is the pipeline's table,
-    `overdue` what the ledger has of this incarnation's sub-agents that were late, by id."""
+    `overdue` what the ledger has of this incarnation's sub-agents that were late, by id, `coming` the newest sign that
+    mail for it is coming."""
 
     agent: AgentRecord
     duty: Duty | None
@@ -100,6 +101,7 @@ class Case:
     ring: Sequence[str] = ()
     time_limits: Mapping[str, float] = field(default_factory=dict)
     overdue: Mapping[str, OverdueSubagent] = field(default_factory=dict)
+    coming: Wait | None = None
 
     def age(self, mono: float) -> float:
         """Seconds since then."""

@@ -91,6 +91,15 @@ def _idle_with_duty(case: Case, duty: Duty) -> Diagnosis:
             stall=f"{stall}:mail",
             waits_for=case.awaited[0].target,
         )
+    if case.coming is not None and case.coming.age_s < limits.nudge_s:
+        # The mail itself will wake it: to nudge it now would be to nudge somebody who waits for good reason.
+        return Diagnosis(
+            kind="waiting",
+            quiet_s=quiet_s,
+            evidence=(idle, f"mail: {case.coming.what}"),
+            stall=f"{stall}:mail",
+            waits_for=case.coming.target,
+        )
     if sight.elsewhere:
         return Diagnosis(
             kind="wrong_path",

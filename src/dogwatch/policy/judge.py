@@ -11,7 +11,7 @@ from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose, plainly_well
 from dogwatch.policy.diagnosis import Diagnosis
-from dogwatch.policy.waits import SENT, WaitGraph, waits_for_files, waits_for_mail, waits_for_tasks
+from dogwatch.policy.waits import SENT, WaitGraph, coming, waits_for_files, waits_for_mail, waits_for_tasks
 
 NEVER_RESTARTED = frozenset({"provider_wait"})
 """What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
@@ -45,7 +45,8 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     awaited = [wait for wait in mine if wait.what.startswith(("mail ", SENT))]
     members = graph.ring(name, limits.nudge_s) if mine else ()
     duty, overdue = view.duty_of(name), view.overdue_of(name)
-    found = diagnose(agent, duty, sight, limits, now, awaited, members, view.plan.time_limits, overdue)
+    mail = coming(view, name, now) if duty is not None else None
+    found = diagnose(agent, duty, sight, limits, now, awaited, members, view.plan.time_limits, overdue, mail)
     if (
         found.action == "NUDGE"
         and found.late is None

@@ -126,6 +126,17 @@ def waits_for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> l
     return found
 
 
+def coming(view: RunView, agent: str, now: Moment) -> Wait | None:
+    """The newest sign that mail for the agent is coming: a letter that is queued for it, or another agent that has
+    acknowledged its letter and may be writing the answer. None where there is no such sign."""
+    letters = [message for message in view.waiting_messages(agent) if message.kind == "mail"]
+    found = [Wait(agent, one.sender, f"mail {one.id} is on its way", now.since(one.queued)) for one in letters]
+    answered = view.agents[agent].answered
+    if answered is not None:
+        found.append(Wait(agent, "an answer", "its letter was acknowledged", now.since(answered)))
+    return min(found, key=lambda wait: wait.age_s, default=None)
+
+
 def waits_for_tasks(view: RunView, sights: Mapping[str, Sight], now: Moment) -> list[Wait]:
     """An agent at its prompt, with work open, that has given a part of it to another: it gets mail when that is
     settled."""

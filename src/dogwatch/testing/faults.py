@@ -160,7 +160,10 @@ def stop_loop(program: Program, step: Step, message: Message) -> Steps[None]:
         for number in count(1) if step["times"] is None else range(1, step["times"] + 1):
             body.truth.did("stop_again", number=number)
             yield from body.hook(
-                "Stop", stop_hook_active=body.stop_held, last_assistant_message="I am done.", background_tasks=[]
+                "Stop",
+                stop_hook_active=body.stop_held,
+                last_assistant_message="I am done.",
+                background_tasks=list(body.subagents.values()),
             )
             body.stop_held = True
             yield Wait(step["seconds"])

@@ -21,10 +21,10 @@ from bench.accuracy_cases import CASES
 from bench.accuracy_form import Case, limits, partner, scenario, variations
 from bench.accuracy_model import WALL, Agent, Message, Time
 from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace, product_limits
-from dogwatch.crew.decisions import ONCE_S
-from dogwatch.crew.mending import LOOK_AGAIN_S
-from dogwatch.crew.posting import ENTER_AGAIN_S
-from dogwatch.crew.tracks import Track
+from dogwatch.coordination.decisions import ONCE_S
+from dogwatch.crew.captain.mending import LOOK_AGAIN_S
+from dogwatch.crew.captain.posting import ENTER_AGAIN_S
+from dogwatch.crew.shared.tracks import Track
 from dogwatch.harness import harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Output, Phase, Plan, Role

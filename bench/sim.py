@@ -12,8 +12,8 @@ from statistics import median
 from bench.harness import Figure, scratch
 from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.log import Log
-from dogwatch.crew.queueing import admit_runs
+from dogwatch.crew.dispatcher.queueing import admit_runs
+from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import Launch, MemoryProfile, PermitRecord, QueuedRun

@@ -16,10 +16,10 @@ from statistics import median
 from bench import deciding
 from bench.harness import Figure
 from dogwatch.coordination.ledgers import open_home_ledger
-from dogwatch.crew.eyes import MachineEyes
-from dogwatch.crew.log import Log
-from dogwatch.crew.membership import join
-from dogwatch.crew.watchdog import Watchdog
+from dogwatch.crew.shared.eyes import MachineEyes
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import join
+from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.codec import encode

@@ -11,7 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from dogwatch.crew.membership import SILENT_S
+from dogwatch.crew.shared.membership import SILENT_S
 from dogwatch.ledger.api import Event
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import life

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.crew.membership import SILENT_S
+from dogwatch.crew.shared.membership import SILENT_S
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import crew_processes, identify, life, marked
 from faults.watching import assert_unnoticed, beside, on_dispatch, process_of, watch

@@ -11,13 +11,13 @@ import pytest
 
 from dogwatch.actions.spawn import Spawned
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.captain import FAILURES_MAX, Captain
-from dogwatch.crew.log import Log
-from dogwatch.crew.membership import BEAT_S, LEASE_S, SILENT_S, join
-from dogwatch.crew.mending import LOOK_AGAIN_S
-from dogwatch.crew.tallies import AgentTally
-from dogwatch.crew.watchdog import Watchdog
-from dogwatch.crew.worlds import Request
+from dogwatch.coordination.usage import AgentTally
+from dogwatch.crew.captain.captain import FAILURES_MAX, Captain
+from dogwatch.crew.captain.mending import LOOK_AGAIN_S
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import BEAT_S, LEASE_S, SILENT_S, join
+from dogwatch.crew.shared.worlds import Request
+from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.ledger.api import START, Event, Lease
 from dogwatch.ledger.records import change, load_run
 from dogwatch.ledger.sqlite import SqliteStore

@@ -22,13 +22,14 @@ import pytest
 
 from dogwatch.actions import notify
 from dogwatch.coordination.ledgers import open_home_ledger
+from dogwatch.coordination.notices import NoticeRecord, notices_queue, push_notice
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.eyes import MachineEyes
-from dogwatch.crew.hands import CrewHands
-from dogwatch.crew.helm import Helm
-from dogwatch.crew.log import Log
-from dogwatch.crew.membership import join, renew
-from dogwatch.crew.notices import NoticeRecord, notices_queue, push_notice, send_notices, unsent
+from dogwatch.crew.captain.helm import Helm
+from dogwatch.crew.captain.notices import send_notices, unsent
+from dogwatch.crew.shared.eyes import MachineEyes
+from dogwatch.crew.shared.hands import CrewHands
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import join, renew
 from dogwatch.errors import LeaseLostError
 from dogwatch.ledger.api import Event, Lease
 from dogwatch.ledger.records import load_all
@@ -659,16 +660,15 @@ def test_the_test_command_says_when_nothing_is_configured(home: Home) -> None:
 
 
 def test_a_watchdog_may_push_a_notice_for_that_imports_nothing_that_acts() -> None:
-    script = "import sys, dogwatch.crew.notices; print([m for m in sys.modules if m.startswith('dogwatch.actions')])"
+    script = "import sys, dogwatch.coordination.notices; print([m for m in sys.modules if '.actions' in m])"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 def test_a_captain_does_not_import_apprise() -> None:
-    script = (
-        "import sys, dogwatch.crew.captain, dogwatch.crew.notices, dogwatch.cli.notify; print('apprise' in sys.modules)"
-    )
+    modules = "dogwatch.crew.captain.captain, dogwatch.crew.captain.notices, dogwatch.cli.notify"
+    script = f"import sys, {modules}; print('apprise' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

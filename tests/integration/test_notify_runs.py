@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dogwatch.crew.notices import NoticeRecord
+from dogwatch.coordination.notices import NoticeRecord
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.world.clock import SystemClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import selectors
 
-from dogwatch.crew.eyes import MachineEyes
+from dogwatch.crew.shared.eyes import MachineEyes
 from dogwatch.model.sight import STATE_FILE
 from realcli.clients import rehearsal
 from realcli.lab import DONE, REPORT, WRITE, Lab, asked, directives, model, on

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dogwatch.crew.captain import Captain
-from dogwatch.crew.dispatcher import Dispatcher
+from dogwatch.crew.captain.captain import Captain
+from dogwatch.crew.dispatcher.dispatcher import Dispatcher
 from dogwatch.ledger.api import Lease, Tx
 from dogwatch.ledger.records import change, load_all, save
 from dogwatch.model.admission import Launch, PermitRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dogwatch.crew.tallies import AgentTally
+from dogwatch.coordination.usage import AgentTally
 from dogwatch.ledger.api import Event
 from dogwatch.sim.agents import Script, VirtualAgent
 from dogwatch.sim.berths import Berth

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from dogwatch.coordination.agents import replace_agent
+from dogwatch.coordination.queues import checkins_queue, orders_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.queues import checkins_queue, orders_queue
-from dogwatch.crew.succession import replace_agent
 from dogwatch.ledger.api import Event, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all, save
 from dogwatch.model.admission import MemoryProfile, PermitRecord, WaitRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dogwatch.crew.eyes import best_state
+from dogwatch.crew.shared.eyes import best_state
 from dogwatch.harness import State
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from dogwatch.cli.framework import run_command
+from dogwatch.coordination.queues import checkins_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.queues import checkins_queue
 from dogwatch.harness import Launch, harness
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from dogwatch.coordination.queues import checkins_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.checkins import look_after_check_ins
-from dogwatch.crew.helm import Helm
-from dogwatch.crew.log import Log
-from dogwatch.crew.queues import checkins_queue
+from dogwatch.crew.captain.checkins import look_after_check_ins
+from dogwatch.crew.captain.helm import Helm
+from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load_all
 from dogwatch.model.process import ProcessId

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-CREW = "import dogwatch.crew.main, dogwatch.crew.captain, dogwatch.crew.dispatcher, dogwatch.crew.watchdog"
+MEMBERS = ("captain.captain", "dispatcher.dispatcher", "watchdog.watchdog")
+CREW = "import dogwatch.crew.main, " + ", ".join(f"dogwatch.crew.{name}" for name in MEMBERS)
 
 
 def test_no_crew_member_loads_what_reads_pipeline_files() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dogwatch.crew.door import CONNECTIONS_MAX, REQUEST_BYTES_MAX, UnixDoor
+from dogwatch.door.server import CONNECTIONS_MAX, REQUEST_BYTES_MAX, UnixDoor
 
 FUZZ = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

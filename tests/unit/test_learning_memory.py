@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.crew.learning import BRIEF_S, GONE_S, KEEP_S, PHASES_MAX, WAITING_MAX, Peaks
+from dogwatch.crew.dispatcher.learning import BRIEF_S, GONE_S, KEEP_S, PHASES_MAX, WAITING_MAX, Peaks
 from dogwatch.errors import StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load, load_all

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dogwatch.crew.queues import orders_queue
+from dogwatch.coordination.queues import orders_queue
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import WaitRecord
 from dogwatch.model.memory import CYCLE_S, GB, IDLE_S, HostRecord, HostSettings

@@ -10,9 +10,9 @@ from typing import TypeVar
 import pytest
 
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.dispatcher import CADENCE_S, LINGER_S, Dispatcher
-from dogwatch.crew.log import Log
-from dogwatch.crew.membership import BEAT_S, JOIN_S, LEASE_S, RESTART_PAUSE_S, Reviver, join, renew
+from dogwatch.crew.dispatcher.dispatcher import CADENCE_S, LINGER_S, Dispatcher
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import BEAT_S, JOIN_S, LEASE_S, RESTART_PAUSE_S, Reviver, join, renew
 from dogwatch.errors import LedgerLockedError, StaleError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, save

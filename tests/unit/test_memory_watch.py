@@ -6,10 +6,10 @@ import os
 import selectors
 from pathlib import Path
 
-from dogwatch.crew.eyes import MachineEyes
-from dogwatch.crew.log import Log
-from dogwatch.crew.membership import join
-from dogwatch.crew.zoning import LOOK_S, MemoryWatch
+from dogwatch.crew.dispatcher.zoning import LOOK_S, MemoryWatch
+from dogwatch.crew.shared.eyes import MachineEyes
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import join
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
 from dogwatch.world.home import Home

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from dogwatch.cli.fleet import order
+from dogwatch.coordination.queues import orders_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.helm import Helm
-from dogwatch.crew.log import Log
-from dogwatch.crew.mending import obey
-from dogwatch.crew.queues import orders_queue
+from dogwatch.crew.captain.helm import Helm
+from dogwatch.crew.captain.mending import obey
+from dogwatch.crew.shared.log import Log
 from dogwatch.ledger import open_store
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.world.clock import SystemClock

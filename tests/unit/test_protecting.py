@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dogwatch.actions import confine, keeper
-from dogwatch.crew.protecting import PROTECTED
+from dogwatch.crew.shared.protecting import PROTECTED
 from dogwatch.world import groups
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id
@@ -20,7 +20,7 @@ from support.helpers import wait_for
 
 PROTECT = """
 import sys
-from dogwatch.crew.protecting import protect
+from dogwatch.crew.shared.protecting import protect
 from dogwatch.world.home import Home
 
 for path, text in zip(sys.argv[2::2], sys.argv[3::2]):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dogwatch.crew.eyes import MachineEyes
+from dogwatch.crew.shared.eyes import MachineEyes
 from dogwatch.model.memory import GB, AgentMemory, Largest, Readings
 from dogwatch.model.process import ProcessId
 from dogwatch.world.home import Home

@@ -14,11 +14,11 @@ import pytest
 
 from dogwatch.actions import postbox, sandbox
 from dogwatch.actions.spawn import SpawnFailedError, spawn
-from dogwatch.crew.books import Books
-from dogwatch.crew.helm import send
-from dogwatch.crew.posting import _note_step
-from dogwatch.crew.succession import restart
-from dogwatch.crew.tallies import AgentTally
+from dogwatch.coordination.agents import restart
+from dogwatch.coordination.mail import send
+from dogwatch.coordination.usage import AgentTally
+from dogwatch.crew.captain.posting import _note_step
+from dogwatch.crew.watchdog.books import Books
 from dogwatch.guard.fast import is_canary
 from dogwatch.harness.claude import Claude
 from dogwatch.ledger.records import load, save

@@ -11,8 +11,8 @@ import pytest
 from dogwatch.cli.explain import _sentences, _story
 from dogwatch.cli.harness import compare
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.strangers import SHAPES_MAX, STOOD_S, Strangers, shape_of
-from dogwatch.crew.tallies import TallyReader
+from dogwatch.crew.shared.tallies import TallyReader
+from dogwatch.crew.watchdog.strangers import SHAPES_MAX, STOOD_S, Strangers, shape_of
 from dogwatch.harness import harness
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Lease, Store

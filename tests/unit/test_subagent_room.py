@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dogwatch.coordination.admission import ask
-from dogwatch.crew.learning import Peaks
-from dogwatch.crew.queueing import Going, Outlook
+from dogwatch.crew.dispatcher.learning import Peaks
+from dogwatch.crew.dispatcher.queueing import Going, Outlook
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import Answer, Demand, Launch, MemoryProfile, PermitRecord, WaitRecord
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
-from dogwatch.crew.tallies import AgentTally, SubagentTold, TallyReader
+from dogwatch.coordination.usage import AgentTally, SubagentTold
+from dogwatch.crew.shared.tallies import TallyReader
 from dogwatch.harness import harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Phase, Plan, Role

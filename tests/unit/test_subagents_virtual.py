@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dogwatch.crew.queues import verdicts_queue
-from dogwatch.crew.tallies import AgentTally, SubagentTold
+from dogwatch.coordination.queues import verdicts_queue
+from dogwatch.coordination.usage import AgentTally, SubagentTold
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header

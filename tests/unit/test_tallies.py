@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from dogwatch.coordination.notices import notices_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.books import Books, close_tallies
-from dogwatch.crew.notices import notices_queue
-from dogwatch.crew.tallies import AgentTally, TallyReader, Told
+from dogwatch.coordination.usage import AgentTally, Told, close_tallies
+from dogwatch.crew.shared.tallies import TallyReader
+from dogwatch.crew.watchdog.books import Books
 from dogwatch.harness import harness
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Lease, Store

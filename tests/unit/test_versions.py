@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dogwatch.cli.snapshot import take
-from dogwatch.crew import versions
-from dogwatch.crew.succession import replace_agent, restart
-from dogwatch.crew.tasks import counted
+from dogwatch.coordination.agents import replace_agent, restart
+from dogwatch.coordination.tasks import counted
+from dogwatch.crew.captain import versions
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import save
 from dogwatch.model.brief import Header

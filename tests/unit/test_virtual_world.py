@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dogwatch.coordination.queues import orders_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.queues import orders_queue
-from dogwatch.crew.tallies import AgentTally
+from dogwatch.coordination.usage import AgentTally
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dogwatch.cli.framework import print_json
-from dogwatch.coordination.door import ask, who_am_i
+from dogwatch.door.client import ask, who_am_i
 from dogwatch.errors import UsageError
 
 WAIT_S = 60.0

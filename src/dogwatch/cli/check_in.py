@@ -13,7 +13,7 @@ from dogwatch.actions.check_in import LIMIT_S, start_of
 from dogwatch.cli.fleet import keep_up, refuse_when_down, runs_of, wait_until
 from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.table import clean
-from dogwatch.crew.queues import checkins_queue
+from dogwatch.coordination.queues import checkins_queue
 from dogwatch.errors import AwayError, DogwatchError, NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Event, Store, Tx
 from dogwatch.ledger.records import load, load_run

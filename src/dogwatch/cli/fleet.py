@@ -11,11 +11,11 @@ from functools import partial
 from dogwatch.actions.hands import MachineHands
 from dogwatch.actions.kill import end
 from dogwatch.actions.spawn import write_programs
-from dogwatch.crew.eyes import MachineEyes
-from dogwatch.crew.membership import is_silent
-from dogwatch.crew.queues import orders_queue
-from dogwatch.crew.starting import CrewStarter
-from dogwatch.crew.succession import restart
+from dogwatch.coordination.agents import restart
+from dogwatch.coordination.queues import orders_queue
+from dogwatch.crew.shared.eyes import MachineEyes
+from dogwatch.crew.shared.membership import is_silent
+from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import AwayError, DogwatchError
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load, load_all, load_run

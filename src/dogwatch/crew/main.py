@@ -10,12 +10,12 @@ import sys
 from dataclasses import dataclass
 
 from dogwatch.coordination.ledgers import bind, open_home_ledger
-from dogwatch.crew.eyes import MachineEyes
-from dogwatch.crew.log import Log
-from dogwatch.crew.loop import Member, W, serve
-from dogwatch.crew.membership import LOCK_WAIT_S, join
-from dogwatch.crew.protecting import protect
-from dogwatch.crew.starting import CrewStarter
+from dogwatch.crew.shared.eyes import MachineEyes
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.loop import Member, W, serve
+from dogwatch.crew.shared.membership import LOCK_WAIT_S, join
+from dogwatch.crew.shared.protecting import protect
+from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
@@ -89,15 +89,15 @@ class Watching:
 
 
 def _watchdog(place: Place) -> int:
-    from dogwatch.crew.watchdog import Watchdog
+    from dogwatch.crew.watchdog.watchdog import Watchdog
 
     world = Watching(place.eyes, CrewStarter(place.home))
     return _serve(place, Watchdog(place.run, place.lease, place.log), world)
 
 
 def _dispatcher(place: Place) -> int:
-    from dogwatch.crew.dispatcher import Dispatcher
-    from dogwatch.crew.hands import CrewHands
+    from dogwatch.crew.dispatcher.dispatcher import Dispatcher
+    from dogwatch.crew.shared.hands import CrewHands
 
     @dataclass(frozen=True, slots=True)
     class Dispatching:
@@ -110,9 +110,9 @@ def _dispatcher(place: Place) -> int:
 
 
 def _captain(place: Place) -> int:
-    from dogwatch.crew.captain import Captain
-    from dogwatch.crew.door import UnixDoor
-    from dogwatch.crew.hands import CrewHands
+    from dogwatch.crew.captain.captain import Captain
+    from dogwatch.crew.shared.hands import CrewHands
+    from dogwatch.door.server import UnixDoor
 
     @dataclass(frozen=True, slots=True)
     class Commanding:

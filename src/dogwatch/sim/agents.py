@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dogwatch.crew.tallies import AgentTally, SubagentTold
+from dogwatch.coordination.usage import AgentTally, SubagentTold
 from dogwatch.model.brief import Header, headers, refreshed_file, written_files
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord

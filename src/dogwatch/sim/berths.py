@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dogwatch.crew.captain import Captain
-from dogwatch.crew.dispatcher import Dispatcher
-from dogwatch.crew.log import Log
-from dogwatch.crew.loop import PAUSE_S
-from dogwatch.crew.membership import join
-from dogwatch.crew.watchdog import Watchdog
+from dogwatch.crew.captain.captain import Captain
+from dogwatch.crew.dispatcher.dispatcher import Dispatcher
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.loop import PAUSE_S
+from dogwatch.crew.shared.membership import join
+from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.errors import LeaseLostError, LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.model.process import ProcessId

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dogwatch.crew.tallies import AgentTally
+from dogwatch.coordination.usage import AgentTally
 from dogwatch.model.memory import AgentMemory, HostSettings, Largest, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Output

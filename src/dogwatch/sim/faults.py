@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dogwatch.crew.queues import checkins_queue, orders_queue
+from dogwatch.coordination.queues import checkins_queue, orders_queue
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dogwatch.coordination.admission import ask
-from dogwatch.crew.dispatcher import Dispatcher
-from dogwatch.crew.launches import run_holder
-from dogwatch.crew.log import Log
-from dogwatch.crew.queueing import free_permits
-from dogwatch.crew.reclaiming import order_reclaim
-from dogwatch.crew.worlds import CrewEyes, DispatcherWorld
-from dogwatch.crew.zoning import LOOK_S, MemoryWatch, watched_agents
+from dogwatch.coordination.launches import run_holder
+from dogwatch.crew.dispatcher.dispatcher import Dispatcher
+from dogwatch.crew.dispatcher.queueing import free_permits
+from dogwatch.crew.dispatcher.reclaiming import order_reclaim
+from dogwatch.crew.dispatcher.zoning import LOOK_S, MemoryWatch, watched_agents
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.worlds import CrewEyes, DispatcherWorld
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import change, load_all, save
 from dogwatch.model.admission import Launch, PermitRecord, QueuedRun

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dogwatch.crew.mending import LOOK_AGAIN_S
-from dogwatch.crew.notices import notices_queue
-from dogwatch.crew.queues import orders_queue
-from dogwatch.crew.reclaiming import RECLAIM
+from dogwatch.coordination.notices import notices_queue
+from dogwatch.coordination.queues import RECLAIM, orders_queue
+from dogwatch.crew.captain.mending import LOOK_AGAIN_S
 from dogwatch.ledger.api import Event, Lease, Reader
 from dogwatch.ledger.records import load, load_all, load_run
 from dogwatch.model.admission import PermitRecord

@@ -1,7 +1,7 @@
 """A machine that is not there: processes, files, terminals, memory and doors of several runs, on a virtual clock.
 
 The very same `step` of captain, watchdog and dispatcher runs on it, because a step needs nothing but the Protocols of
-`crew/worlds.py`, a ledger and `now`. Time goes from one thing that is due to the next.
+`crew/shared/worlds.py`, a ledger and `now`. Time goes from one thing that is due to the next.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from dogwatch.crew.dispatcher import Dispatcher
-from dogwatch.crew.log import Log
-from dogwatch.crew.tallies import AgentTally
-from dogwatch.crew.zoning import LOOK_S
+from dogwatch.coordination.usage import AgentTally
+from dogwatch.crew.dispatcher.dispatcher import Dispatcher
+from dogwatch.crew.dispatcher.zoning import LOOK_S
+from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import START, Event, Lease, Store
 from dogwatch.ledger.records import load_run
 from dogwatch.model.brief import Header

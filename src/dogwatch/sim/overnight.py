@@ -13,8 +13,8 @@ from random import Random
 from typing import IO, Any
 
 from dogwatch.coordination.runs import create_run
-from dogwatch.crew.dispatcher import Dispatcher
-from dogwatch.crew.log import Log
+from dogwatch.crew.dispatcher.dispatcher import Dispatcher
+from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Event, Lease, Reader
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dogwatch.crew.membership import BEAT_S
+from dogwatch.crew.shared.membership import BEAT_S
 from dogwatch.harness import harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits, Plan

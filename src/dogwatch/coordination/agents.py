@@ -1,0 +1,176 @@
+"""A new incarnation, or a new agent in the place of another: what the old one held, got and was asked goes along."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.coordination.mail import expire, put_away
+from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import load_all, save
+from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
+from dogwatch.model.names import incarnation_name
+from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy.markers import OPEN
+
+BACKOFF_S_MAX = 60.0
+
+
+def restart(
+    tx: Tx,
+    view: RunView,
+    agent: AgentRecord,
+    reason: str,
+    evidence: list[str],
+    *,
+    counts: bool = True,
+    forgets: bool = False,
+    rests: bool = False,
+) -> bool:
+    """The agent gets a new incarnation, or is given up where it has failed too often. What it held goes back.
+
+    A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count. An incarnation that
+    `forgets` begins a conversation of its own; one that `rests` is not started before there is work for it.
+    """
+    if agent.state in AGENT.ends:
+        return False
+    limits = view.plan.limits
+    recent = tuple(moment for moment in agent.restarts if tx.now.since(moment) < limits.restart_period_s)
+    _give_back(tx, view, agent)
+    if counts and len(recent) >= limits.restarts_max:
+        cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
+        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause))
+        tx.append("agent_quarantined", {"reason": cause, "evidence": evidence}, run=agent.run, agent=agent.agent)
+        title = f"{agent.agent} is not started again"
+        push_notice(tx, agent.run, "quarantine", f"{agent.agent}:{agent.incarnation}", title, cause, agent.agent)
+        return True
+    incarnation = agent.incarnation + 1
+    # The first restart is made at once; from the second on the agent seems to fail by itself.
+    backoff_s = min(BACKOFF_S_MAX, limits.restart_backoff_s * 2 ** (len(recent) - 1)) if recent and counts else 0.0
+    successor = save(
+        tx,
+        replace(
+            agent,
+            state=agent.state if agent.state == "CREATED" else AGENT.step(agent.state, "CREATED"),
+            incarnation=incarnation,
+            name=incarnation_name(agent.run, agent.agent, incarnation),
+            intended=None,
+            process=None,
+            pane="",
+            confirmed=None,
+            nudges=0,
+            probed=None,
+            interrupts=(),
+            conversation=incarnation if forgets else agent.conversation,
+            held="",
+            resting=reason if rests else "",
+            restarts=(*recent, tx.now) if counts else recent,
+            not_before=tx.now.plus(backoff_s) if backoff_s else None,
+        ),
+    )
+    body = {"reason": reason, "evidence": evidence, "incarnation": incarnation, "backoff_s": backoff_s}
+    op_id = f"restart:{agent.key}:{incarnation}"
+    tx.append("agent_reclaimed" if rests else "agent_restarted", body, op_id, run=agent.run, agent=agent.agent)
+    _pass_on(tx, view, successor, rests=rests)
+    return True
+
+
+def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, evidence: list[str]) -> None:
+    """The agent is given up for good; a new one takes its place, its undelivered mail and its work. How often it has
+    failed goes along: a new name is no new beginning."""
+    _give_back(tx, view, agent)
+    name = f"{agent.place[:28]}-r{agent.replacement_count + 1}"
+    cause = f"replaced by {name}: {reason}"
+    save(
+        tx,
+        replace(
+            agent,
+            state=AGENT.step(agent.state, "ERROR"),
+            health=HEALTH.step(agent.health, "replaced"),
+            successor=name,
+            cause=cause,
+            probed=None,
+        ),
+    )
+    successor = save(
+        tx,
+        AgentRecord(
+            run=agent.run,
+            agent=name,
+            role=agent.role,
+            incarnation=1,
+            name=incarnation_name(agent.run, name, 1),
+            restarts=(*agent.restarts, tx.now),
+            replaces=agent.place,
+            replacement_count=agent.replacement_count + 1,
+        ),
+    )
+    body = {"successor": name, "reason": reason, "evidence": evidence}
+    tx.append("agent_replaced", body, f"replaced:{agent.key}", run=agent.run, agent=agent.agent)
+    for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):
+        if task.state not in TASK.ends and task.state != "accepted" and agent.agent in task.holders:
+            if task.agent == agent.agent and task.state in OPEN:
+                count_end(tx, task)  # what it has reported is its successor's from now on
+                count_dispatch(tx, agent.run, name)
+            holders = tuple(name if holder == agent.agent else holder for holder in task.holders)
+            save(tx, replace(task, holders=holders, agent=name if task.agent == agent.agent else task.agent))
+    for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
+        if message.to == agent.agent and message.state in MESSAGE.ends:
+            put_away(tx, message)
+        elif message.to == agent.agent and message.kind == "mail":
+            state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
+            save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None, nudges=0))
+        elif message.to == agent.agent:
+            expire(tx, message)
+    _ask_again(tx, view, successor, agent.agent)
+
+
+def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
+    """A start that failed counts like any other failure of the agent."""
+    body = {"incarnation": agent.incarnation, "reason": reason}
+    tx.append(
+        "agent_spawn_failed", body, f"spawn-failed:{agent.key}:{agent.incarnation}", run=agent.run, agent=agent.agent
+    )
+    return restart(tx, view, agent, f"spawn_failed ({reason})", [reason])
+
+
+def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
+    """The task that the agent held is open again; a death is no attempt of the task."""
+    task = view.task_of(agent.agent)
+    if task is not None:
+        count_end(tx, task)
+        save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=task.attempt - 1))
+        body = {"task": task.task, "note": f"incarnation {agent.incarnation} of {agent.agent} is gone"}
+        tx.append("task_returned", body, run=agent.run, agent=agent.agent)
+
+
+def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> None:
+    """Letters of other agents go on to the new incarnation; the captain's own are written anew for it. What an agent
+    got before it was sent to rest it has: its conversation goes on, and the letter must not wake it."""
+    for message in load_all(tx, MessageRecord, f"message/{successor.run}/"):
+        if message.to != successor.agent or message.incarnation == successor.incarnation:
+            continue
+        if message.state in MESSAGE.ends:
+            put_away(tx, message)
+            continue
+        if message.kind == "mail":
+            is_kept = message.state == "queued" or rests
+            state = message.state if is_kept else MESSAGE.step(message.state, "queued")
+            nudges = message.nudges if is_kept else 0
+            moved = replace(message, incarnation=successor.incarnation, state=state, nudges=nudges)
+            save(tx, replace(moved, step="", step_at=None))
+            continue
+        expire(tx, message)
+    _ask_again(tx, view, successor, successor.agent)
+
+
+def _ask_again(tx: Tx, view: RunView, successor: AgentRecord, asked: str) -> None:
+    """Reviews that were asked for and not given are asked for once more."""
+    for record in view.checkpoints.values():
+        was_asked = any(
+            m.kind == "checkpoint" and m.subject == record.checkpoint and m.to == asked for m in view.messages.values()
+        )
+        if record.state == "asked" and was_asked and not record.has_voted(asked):
+            ask_reviewer(tx, view, record.checkpoint, record.round, successor)

@@ -1,0 +1,56 @@
+"""The record of each action: why this one, what else could have been done, and until when its effect must show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dogwatch.coordination.agents import BACKOFF_S_MAX
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import save
+from dogwatch.model.records import AgentRecord, DecisionRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy.verify import alternatives
+
+ONCE_S = 7 * 86400.0
+"""A person is called once for each stall."""
+
+
+def decide(
+    tx: Tx,
+    view: RunView,
+    agent: AgentRecord,
+    action: str,
+    diagnosis: str,
+    evidence: Sequence[str],
+    alert: str,
+    subject: str = "",
+) -> None:
+    """The record of an action: why this one, and until when its effect must show."""
+    limits = view.limits_of(agent.agent)
+    started_s = limits.startup_s + BACKOFF_S_MAX
+    verify_s = {"ESCALATE": ONCE_S, "RESTART": started_s, "REPLACE": started_s, "PROBE": 2 * limits.probe_s}
+    verify_s["INTERRUPT"] = limits.probe_s + limits.receipt_s
+    decision = DecisionRecord(
+        run=agent.run,
+        id=alert.replace("/", "."),
+        agent=agent.agent,
+        incarnation=agent.incarnation,
+        action=action,
+        diagnosis=diagnosis,
+        alert=alert,
+        subject=subject,
+        evidence=tuple(evidence),
+        alternatives=alternatives(action, diagnosis),
+        at=tx.now,
+        verify_by=tx.now.plus(verify_s.get(action, 2 * limits.nudge_s + limits.receipt_s)),
+    )
+    save(tx, decision)
+    body = {
+        "decision": decision.id,
+        "action": action,
+        "diagnosis": diagnosis,
+        "evidence": list(evidence),
+        "alternatives": list(decision.alternatives),
+        "alert": alert,
+    }
+    tx.append("action_taken", body, f"action:{decision.run}:{decision.id}", run=agent.run, agent=agent.agent)

@@ -1,0 +1,61 @@
+"""Notices: what a person must be told, queued in the same transaction as what it is about."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import load_plan
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import NoticeKind, Notify, Plan
+from dogwatch.model.process import ProcessId
+
+TITLE_MAX = 200
+BODY_MAX = 4000
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def notices_queue(run: str) -> str:
+    """What a person must be told of the run."""
+    return f"notices/{run}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRecord:
+    """A notice that is being sent: its latest attempt, with the sender's process; none while it waits for the next."""
+
+    run: str
+    item: str
+    attempt: int = 1
+    sending: bool = True
+    process: ProcessId | None = None
+    not_before: Moment | None = None
+
+    @property
+    def key(self) -> str:
+        return f"notice/{self.run}/{self.item}"
+
+
+def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: str, agent: str = "") -> bool:
+    """Has a person told, in the same transaction as what it is about. `key` names the occasion: the same occasion is
+    told once, however often it is pushed. False where it was pushed before, or nobody wants to be told."""
+    plan = load_plan(tx, run)
+    if plan is None or kind not in plan.notify.on or not ways_of(plan).has_ways:
+        return False
+    if plan.sensitive:
+        # What stands on screens and in mail must not leave the machine either.
+        body = f"The pipeline is sensitive; dogwatch events {run} tells more."
+    notice = {
+        "kind": kind,
+        "run": run,
+        "agent": agent,
+        "title": _CONTROL.sub("", title)[:TITLE_MAX],
+        "body": _CONTROL.sub("", body)[:BODY_MAX],
+    }
+    return tx.push(notices_queue(run), notice, f"{kind}:{key}") is not None
+
+
+def ways_of(plan: Plan) -> Notify:
+    return plan.notify.or_those_of(os.environ)

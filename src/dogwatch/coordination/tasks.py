@@ -1,0 +1,168 @@
+"""Tasks and reviews change hands: the transitions that routing, mending and the door have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dogwatch.coordination.instructions import brief_line, note_brief
+from dogwatch.coordination.mail import send
+from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.records import change, load, load_all, save
+from dogwatch.model import brief, plan
+from dogwatch.model.lifecycle import AGENT, TASK
+from dogwatch.model.plan import Output
+from dogwatch.model.records import AgentRecord, TaskRecord
+from dogwatch.model.versions import DispatchCount
+from dogwatch.model.view import RunView
+from dogwatch.policy import route
+from dogwatch.policy.markers import OPEN, miscounts
+
+
+def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: dict[str, str]) -> TaskRecord:
+    """The task is the agent's from now on; its marker says what the outputs looked like before."""
+    note_brief(tx, view, agent)
+    count_dispatch(tx, agent.run, agent.agent)
+    taken = replace(
+        task,
+        state=TASK.step(task.state, "claimed"),
+        agent=agent.agent,
+        incarnation=agent.incarnation,
+        attempt=task.attempt + 1,
+        sends=task.sends + 1,
+        outputs=outputs_for(view, task, agent),
+        marker=marker,
+        dispatched=tx.now,
+        delivered=None,
+        rescued=False,
+    )
+    save(tx, taken)
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0, last_task_update=tx.now))
+    return taken
+
+
+def dispatch_text(view: RunView, task: TaskRecord, agent: AgentRecord) -> str:
+    """The words of a dispatch to this agent."""
+    outputs = tuple((output.path, output.kind) for output in task.outputs)
+    role = view.role_of(agent.agent)
+    prompt = fill(role.prompt, view, agent) if role else ""
+    given = f"This task was given to you by {task.sender}, in about {task.expect_s:g} s:" if task.sender else ""
+    # What another agent has written stays as it is: braces in it are its own.
+    text = task.text if task.sender else fill(task.text, view, agent)
+    words = [word for word in (prompt, brief_line(view, agent), given, text) if word]
+    return brief.dispatch(task.task, "\n".join(words), outputs, task.note)
+
+
+def return_or_fail(tx: Tx, task: TaskRecord, reason: str) -> bool:
+    """The task goes back for another attempt, or is given up where there have been enough."""
+    if task.attempt >= task.attempts_max:
+        return fail_task(tx, task, reason)
+    count_end(tx, task)
+    save(tx, replace(task, state=TASK.step(task.state, "returned"), note=reason))
+    tx.append("task_returned", {"task": task.task, "note": reason}, run=task.run, agent=task.agent)
+    release_agent(tx, task)
+    return True
+
+
+def rescue_task(tx: Tx, task: TaskRecord, diagnosis: str, evidence: Sequence[str]) -> None:
+    """The task counts as reported: its outputs are there, and only the report is missing."""
+    save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
+    body = {"task": task.task, "diagnosis": diagnosis, "evidence": list(evidence)}
+    tx.append("task_rescued", body, run=task.run, agent=task.agent)
+
+
+def fail_task(tx: Tx, task: TaskRecord, reason: str) -> bool:
+    """The task is given up; who has sent it is told."""
+    count_end(tx, task)
+    tell_sender(tx, task, brief.result(task.task, task.agent or task.holders[0], "", reason))
+    save(tx, replace(task, state=TASK.step(task.state, "failed"), finished=tx.now, note=reason))
+    tx.append("task_failed", {"task": task.task, "note": reason}, f"failed:{task.key}", run=task.run, agent=task.agent)
+    release_agent(tx, task)
+    return True
+
+
+def release_agent(tx: Tx, task: TaskRecord) -> None:
+    """The holder of the task has nothing to do for now."""
+    if task.agent:
+        rest(tx, f"agent/{task.run}/{task.agent}")
+
+
+def ask_reviewer(tx: Tx, view: RunView, checkpoint: str, round_: int, agent: AgentRecord) -> None:
+    """One reviewer's request, for its current incarnation."""
+    plan = route.checkpoint_plan(view, checkpoint)
+    question = "\n".join(filter(None, (brief_line(view, agent), fill(plan.question, view, agent))))
+    text = brief.checkpoint(plan.name, plan.artifact, question)
+    note_brief(tx, view, agent)
+    send(tx, agent, "checkpoint", plan.name, text, key=f"{plan.name}:{round_}")
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0, last_task_update=tx.now))
+
+
+def outputs_for(view: RunView, task: TaskRecord, agent: AgentRecord) -> tuple[Output, ...]:
+    """The task's outputs with the agent's name filled in."""
+    named = route.dispatch_of(view, task).outputs
+    return tuple(replace(output, path=fill(output.path, view, agent)) for output in named)
+
+
+def count_dispatch(tx: Tx, run: str, agent: str) -> None:
+    """One more dispatch of the agent is under way."""
+    count = load(tx, DispatchCount, f"dispatches/{run}/{agent}") or DispatchCount(run=run, agent=agent)
+    save(tx, replace(count, dispatched=count.dispatched + 1))
+
+
+def count_end(tx: Tx, task: TaskRecord) -> None:
+    """The dispatch of this task, as it was until now, is over; nothing is where it was not under way."""
+    if task.state in OPEN:
+        known = load(tx, DispatchCount, f"dispatches/{task.run}/{task.agent}")
+        count = known or DispatchCount(run=task.run, agent=task.agent, dispatched=1)
+        save(tx, replace(count, finished=count.finished + 1))
+
+
+def check_counter(tx: Tx, run: str) -> None:
+    """After each dispatch: all that were made are finished or open. A mismatch is told once for the same figures."""
+    wrong = miscounts(*counted(tx, run))
+    if wrong:
+        digest = hashlib.sha256("\n".join(wrong).encode()).hexdigest()[:16]
+        tx.append("dispatch_miscounted", {"figures": wrong}, f"miscounted:{run}:{digest}", run=run)
+
+
+def correct_counter(tx: Tx, run: str) -> None:
+    """What is lost and was told of is over, so that the next loss is seen."""
+    counts, tasks = counted(tx, run)
+    for agent, count in counts.items():
+        is_open = sum(task.state in OPEN and task.agent == agent for task in tasks)
+        save(tx, replace(count, finished=count.dispatched - is_open))
+
+
+def counted(reader: Reader, run: str) -> tuple[dict[str, DispatchCount], list[TaskRecord]]:
+    """The counters of dispatches by agent, and the tasks that they must agree with."""
+    counts = {one.agent: one for one in load_all(reader, DispatchCount, f"dispatches/{run}/")}
+    return counts, load_all(reader, TaskRecord, f"task/{run}/")
+
+
+def tell_sender(tx: Tx, task: TaskRecord, text: str) -> None:
+    """Mail to the agent that has sent the task, or to who stands in its place now."""
+    sender = load(tx, AgentRecord, f"agent/{task.run}/{task.sender}") if task.sender else None
+    while sender is not None and sender.successor:
+        sender = load(tx, AgentRecord, f"agent/{task.run}/{sender.successor}")
+    if sender is not None and sender.state not in AGENT.ends:
+        send(tx, sender, "mail", "from-captain", text, key=f"result:{task.key}:{task.sends}")
+
+
+def fill(text: str, view: RunView, agent: AgentRecord) -> str:
+    """The text with the places for agent, role and run filled in."""
+    return plan.fill(text, agent=agent.place, role=agent.role, run=view.run.run)
+
+
+def rest(tx: Tx, agent_key: str) -> None:
+    """The agent has nothing to do for now."""
+    change(
+        tx,
+        AgentRecord,
+        agent_key,
+        lambda a: replace(a, state="WAITING" if a.state == "BUSY" else a.state, last_task_update=tx.now),
+    )
+
+
+def _busy(state: str) -> str:
+    return state if state == "BUSY" else AGENT.step(state, "BUSY")

@@ -1,0 +1,56 @@
+"""A captain at the gate: whatever it starts asks first. Who must wait is looked at again in every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.coordination.admission import ask, look
+from dogwatch.coordination.launches import agent_launch
+from dogwatch.crew.captain.helm import Helm
+from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.records import change, load
+from dogwatch.model.admission import Launch, WaitRecord
+from dogwatch.model.records import AgentRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy.admission import gist
+
+
+def must_wait(helm: Helm, launch: Launch) -> bool:
+    """Whether the gate would let it wait on, as the ledger says already: then there is nothing to write."""
+
+    def fn(reader: Reader) -> bool:
+        waits = load(reader, WaitRecord, f"waits/{launch.holder}")
+        if waits is None or waits.launch.needed != launch.needed:
+            return False
+        answer = look(reader, launch, helm.world.eyes.life, helm.now)
+        return answer.verdict == "hold" and gist(answer) == gist(waits.answer)
+
+    return helm.ledger.read(fn)
+
+
+def admit(helm: Helm, tx: Tx, launch: Launch) -> bool:
+    """In the transaction that records the intent: whether it may be started."""
+    return ask(tx, launch, helm.world.eyes.life).verdict == "admit"
+
+
+def waits_still(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
+    """The same as `must_wait` for an agent."""
+    if not agent.held:
+        return False
+    return must_wait(helm, helm.ledger.read(lambda reader: agent_launch(reader, view, agent)))
+
+
+def admit_agent(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord) -> bool:
+    """Whether the agent may be started; where not, its record says why."""
+    answer = ask(tx, agent_launch(tx, view, agent), helm.world.eyes.life)
+    if answer.verdict == "admit":
+        return True
+    if agent.held != answer.reason:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, held=answer.reason))
+    return False
+
+
+def stop_waiting(helm: Helm, agent: AgentRecord) -> None:
+    """The agent does not ask for now: it must keep nobody from the place that it waited for."""
+    if agent.held:
+        helm.record(lambda tx: change(tx, AgentRecord, agent.key, lambda a: replace(a, held="")))

@@ -1,0 +1,166 @@
+"""How a crew member takes its place, shows that it is alive, and is found missing.
+
+The place is a lease, taken over only from the dead: its fence keeps any predecessor from writing. The sign of life is
+a file of its own and not the lease: while the ledger is locked nobody can renew, and everybody would look dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dogwatch.crew.shared.worlds import CrewEyes, Starter
+from dogwatch.errors import StaleError
+from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.ledger.records import load, save
+from dogwatch.model.moment import Moment
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import CrewRecord
+
+LEASE_S = 30.0
+BEAT_S = 2.0
+SILENT_S = 15.0
+"""A member that lives and has given no sign of life for this long makes no progress."""
+RESTART_PAUSE_S = 0.5
+JOIN_S = 5.0
+"""How long a member that was started may take to join."""
+REVIVE_LEASE_S = 10.0
+LOCK_WAIT_S = 4.0
+"""How long a member waits for another's transaction: a member that waits gives no sign of life."""
+
+
+def join(
+    ledger: Store, member: str, run: str, process: ProcessId, life: Callable[[ProcessId], str], now: Moment
+) -> Lease | None:
+    """Takes the place, or None where a living process holds it or the operator wants everything down."""
+
+    def take(tx: Tx) -> Lease | None:
+        if tx.get("down") is not None:
+            return None
+        name = f"{member}/{run}"
+        record = load(tx, CrewRecord, f"crew/{run}/{member}")
+        if record is not None and record.process != process:
+            if life(record.process) != "dead":
+                return None
+            for held in tx.leases(name):
+                if held.name == name:
+                    tx.release(held)
+        lease = tx.acquire(name, str(process), LEASE_S)
+        if lease is None:
+            return None
+        starts = record.starts + 1 if record is not None else 1
+        save(tx, CrewRecord(member=member, run=run, process=process, started=now, starts=starts))
+        body = {"member": member, "pid": process.pid, "starts": starts}
+        tx.append("crew_started" if starts == 1 else "crew_revived", body, f"crew:{run}:{member}:{process}", run=run)
+        return lease
+
+    return ledger.run(take)
+
+
+def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
+    """Renews the lease when it is time to. StaleError where somebody else has taken the place.
+
+    A lease that ran out while the ledger could not be written is taken anew, unless a successor has joined.
+    """
+    if now.since(lease.renewed) < BEAT_S:
+        return lease
+
+    def fn(tx: Tx) -> Lease:
+        try:
+            return tx.renew(lease, LEASE_S)
+        except StaleError:
+            member, _, run = lease.name.partition("/")
+            record = load(tx, CrewRecord, f"crew/{run}/{member}")
+            mine = record is not None and str(record.process) == lease.holder
+            again = tx.acquire(lease.name, lease.holder, LEASE_S) if mine else None
+            if again is None:
+                raise
+            return again
+
+    return ledger.run(fn)
+
+
+class Awake:
+    """Since when its holder has stepped without a long pause: who has slept cannot tell who is silent."""
+
+    def __init__(self) -> None:
+        self._since: Moment | None = None
+        self._latest: Moment | None = None
+
+    def excuse(self) -> None:
+        """The step was held up by the ledger, perhaps by the very member that is silent: that was no sleep."""
+        self._latest = None
+
+    def can_judge(self, now: Moment) -> bool:
+        """To be asked in every step."""
+        if self._latest is not None and now.since(self._latest) > SILENT_S / 3:
+            self._since = now
+        self._latest = now
+        return self._since is None or now.since(self._since) > SILENT_S
+
+
+def silent_s(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> float | None:
+    """How long the member has lived without progress; None where that is not too long. A new one has given no sign
+    yet: it gets as long as any."""
+    if record is None or eyes.life(record.process) != "alive" or now.since(record.started) <= SILENT_S:
+        return None
+    quiet_s = eyes.silence_s(record.member, record.run, now)
+    return quiet_s if quiet_s is not None and quiet_s > SILENT_S else None
+
+
+def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
+    """Whether the member lives and makes no progress."""
+    return silent_s(eyes, record, now) is not None
+
+
+def note_loss(tx: Tx, record: CrewRecord, need: str, quiet_s: float | None = None) -> None:
+    """Records that a member was found dead, or was ended because it was silent; once for each process."""
+    body: dict[str, Any] = {"member": record.member, "pid": record.process.pid}
+    if quiet_s is not None:
+        body["quiet_s"] = round(quiet_s, 3)
+    op_id = f"lost:{record.key}:{record.process}"
+    tx.append("crew_silent" if need == "silent" else "crew_lost", body, op_id, run=record.run)
+
+
+class Reviver:
+    """Decides when a member is to be started. Its memory of the last start is only a courtesy: a second process would
+    find the place taken and leave."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, Moment] = {}
+
+    def may_start(self, record: CrewRecord | None, life: str, now: Moment, run: str) -> bool:
+        """Whether the member is dead and its successor due. A start of ours that has not joined yet gets time to do
+        so; one that joined and died, a short pause."""
+        if record is not None and life != "dead":
+            return False
+        mine = self._started.get(run)
+        joined = record.started if record is not None and record.started.boot == now.boot else None
+        if joined is not None and (mine is None or joined.mono >= mine.mono):
+            return now.since(joined) >= RESTART_PAUSE_S
+        return mine is None or now.since(mine) >= JOIN_S
+
+    def note_start(self, run: str, now: Moment) -> None:
+        self._started[run] = now
+
+
+def keep_dispatcher(
+    eyes: CrewEyes, starter: Starter, ledger: Store, reviver: Reviver, holder: str, now: Moment
+) -> CrewRecord | None:
+    """Revives a dead dispatcher, one helper at a time, and not while the operator wants it down; returns its record."""
+    dispatcher, down = ledger.read(lambda r: (load(r, CrewRecord, "crew//dispatcher"), r.get("down")))
+    life = eyes.life(dispatcher.process) if dispatcher is not None else "dead"
+    if down is not None or not reviver.may_start(dispatcher, life, now, ""):
+        return dispatcher
+
+    def fn(tx: Tx) -> bool:
+        if tx.acquire("revive/dispatcher", holder, REVIVE_LEASE_S) is None:
+            return False
+        if dispatcher is not None:
+            note_loss(tx, dispatcher, "dead")
+        return True
+
+    if ledger.run(fn):
+        starter.start_crew("dispatcher")
+        reviver.note_start("", now)
+    return dispatcher

@@ -1,0 +1,265 @@
+"""The watchdog: one for each run. It looks at every agent and says what it means; it has no code to touch one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.queues import alerts_queue
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import BEAT_S, Reviver, keep_dispatcher, renew
+from dogwatch.crew.shared.worlds import WatchdogWorld
+from dogwatch.crew.watchdog.books import Books
+from dogwatch.crew.watchdog.strangers import Strangers
+from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.ledger.records import load, load_run, save
+from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
+from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
+from dogwatch.model.sight import Sight
+from dogwatch.model.tally import Failure
+from dogwatch.model.view import RunView
+from dogwatch.policy import alerts
+from dogwatch.policy.agent_memory import memory_words
+from dogwatch.policy.diagnosis import Diagnosis
+from dogwatch.policy.doubt import Doubt
+from dogwatch.policy.judge import judge_all
+from dogwatch.policy.subagents import count
+from dogwatch.policy.thresholds import overdue
+from dogwatch.policy.waits import WaitGraph, waits
+
+REWRITE_S = 20.0
+"""How old the record of what was seen may become while nothing changes but numbers."""
+
+
+class Watchdog:
+    """Holds its lease, the memory of its latest start and of its latest look; everything else is on the ledger."""
+
+    def __init__(self, run: str, lease: Lease, log: Log) -> None:
+        self.run = run
+        self.lease = lease
+        self.log = log
+        self._dispatcher = Reviver()
+        self._doubt = Doubt()
+        self._books = Books()
+        self._strangers = Strangers()
+        self._seen: WatchRecord | None = None
+        self._gist: object = None
+        self._told: set[str] = set()
+
+    def step(self, world: WatchdogWorld, ledger: Store, now: Moment) -> float | None:
+        self.lease = renew(ledger, self.lease, now)
+        view = ledger.read(lambda reader: load_run(reader, self.run))
+        if view.run.cleared:
+            ledger.run(lambda tx: tx.release(self.lease))
+            return None
+        # Captain and dispatcher may have been killed at one instant: then this is who is left to notice.
+        dispatcher = keep_dispatcher(world.eyes, world.starter, ledger, self._dispatcher, self.lease.holder, now)
+        spawned = [agent for agent in view.agents.values() if agent.process is not None and agent.state != "ERROR"]
+        watched = [agent.process for agent in spawned if agent.process is not None]
+        world.eyes.watch(watched + ([dispatcher.process] if dispatcher is not None else []))
+        if not view.run.over:
+            self._sweep(world, ledger, view, [agent.agent for agent in spawned], now)
+        return min(view.plan.limits.sweep_s, BEAT_S)
+
+    def _sweep(self, world: WatchdogWorld, ledger: Store, view: RunView, names: list[str], now: Moment) -> None:
+        """All agents at one go: what was seen, what it means, and what must be said of it."""
+        sights = world.eyes.look(view, names, screens=True)
+        held = self._doubt.about(sights, view.plan.limits, now)
+        found = judge_all(view, sights, now)
+        # Only where it will be told: most sweeps find nothing new.
+        graph = cache(lambda: waits(view, sights, now))
+        self._remember(ledger, found, sights, graph, view, held, now)
+        self._books.keep(ledger, self.lease, view, world.eyes.tallies(view, names), sights, now)
+        self._strangers.look(ledger, self.lease, view, sights, now)
+        if held:
+            self._tell_doubt(ledger, held)
+            return
+        for name, diagnosis in found.items():
+            self._report(ledger, view, sights[name], diagnosis, graph, view.agents[name], now)
+
+    def _report(
+        self,
+        ledger: Store,
+        view: RunView,
+        sight: Sight,
+        found: Diagnosis,
+        graph: Callable[[], WaitGraph],
+        agent: AgentRecord,
+        now: Moment,
+    ) -> None:
+        """What must be said of an agent: what asks for an action, a silence that is serious, work that is late."""
+        limits = view.limits_of(agent.agent)
+        level = alerts.tier_of(found, limits)
+        late = self._late(view, agent.agent, now)
+        self._tell_context(ledger, agent, sight, limits)
+        self._tell_memory(ledger, agent, sight)
+        if not (found.action or level or late):
+            return
+        told = alerts.body(agent, found, sight, graph().chain(agent.agent), level, limits, now)
+        if found.action and not agent.was_alerted(found.stall, now):
+            self._alert(ledger, agent, told)
+        elif level:
+            self._tell(ledger, agent, told, f"{found.stall}:{level}")
+        for line, occasion in late:
+            advice = found.advice if found.action else f"wait: it is {found.kind}"
+            body = {**told, "tier": max(2, level), "evidence": [line, *told["evidence"]], "advice": advice}
+            self._tell(ledger, agent, body, f"#{agent.incarnation}:{occasion}")
+
+    def _late(self, view: RunView, agent: str, now: Moment) -> list[tuple[str, str]]:
+        """A dispatch that takes much longer than expected is spoken of, whatever its holder is doing."""
+        task = view.task_of(agent)
+        if task is None or task.dispatched is None:
+            return []
+        late_s = now.since(task.dispatched)
+        times = overdue(late_s, task.expect_s)
+        line = f"ledger: {task.task} was sent {late_s:.0f} s ago, {task.expect_s:g} s were expected"
+        return [(line, f"overdue:{task.task}:{task.sends}:{times}")] if times else []
+
+    def _remember(
+        self,
+        ledger: Store,
+        found: Mapping[str, Diagnosis],
+        sights: Mapping[str, Sight],
+        graph: Callable[[], WaitGraph],
+        view: RunView,
+        held: str,
+        now: Moment,
+    ) -> None:
+        """Keeps what was seen for `dogwatch status` and its like; written only when it says something new."""
+        tiers = {name: alerts.tier_of(one, view.limits_of(name)) for name, one in found.items()}
+        subagents = {name: count(sights[name], now) for name in found}
+        gist = held, tiers, subagents, [_gist(one, sights[name]) for name, one in found.items()]
+        if self._seen is not None and self._gist == gist and now.since(self._seen.at) < REWRITE_S:
+            return
+        before = self._seen.agents if self._seen is not None else {}
+        agents = {}
+        for name, diagnosis in found.items():
+            old = before.get(name)
+            same = old is not None and (old.kind, old.stall) == (diagnosis.kind, diagnosis.stall)
+            tree = sights[name].tree
+            agents[name] = AgentWatch(
+                kind=diagnosis.kind,
+                since=old.since if old is not None and same else now,
+                confidence=diagnosis.confidence,
+                evidence=diagnosis.evidence,
+                quiet_s=round(diagnosis.quiet_s, 3),
+                action=diagnosis.action,
+                advice=diagnosis.advice,
+                stall=diagnosis.stall,
+                tier=tiers[name],
+                screen=sights[name].screen,
+                source=diagnosis.source,
+                waits_for=diagnosis.waits_for,
+                rss_bytes=tree.rss_bytes if tree is not None else 0,
+                context=sights[name].context,
+                heard=sights[name].turn.newest,
+                subagents=subagents[name],
+            )
+        written = max((sight.outputs_changed for sight in sights.values() if sight.outputs), default=0.0)
+        record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held, waits=graph().waits)
+        self._seen, self._gist = record, gist
+
+        def fn(tx: Tx) -> None:
+            tx.check(self.lease)
+            save(tx, record)
+
+        ledger.run(fn)
+
+    def _alert(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any]) -> None:
+        """Once for each stall until the captain has settled it: the same stall has the same id, also for a watchdog
+        that starts anew."""
+        item_id = f"{agent.agent}{told['stall']}/{agent.alerts}"
+
+        def fn(tx: Tx) -> bool:
+            if not self._stands(tx, agent) or tx.push(alerts_queue(self.run), told, item_id) is None:
+                return False
+            return tx.append("alert_raised", {**told, "alert": item_id}, run=self.run, agent=agent.agent)
+
+        if ledger.run(fn):
+            self._log(told)
+
+    def _tell(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any], occasion: str) -> None:
+        """An alert for people: recorded once for each occasion, and settled by nobody."""
+        item_id = f"{agent.agent}{occasion}"
+        if item_id in self._told:
+            return
+
+        def fn(tx: Tx) -> bool | None:
+            body = {**told, "alert": item_id}
+            op_id = f"alert:{self.run}:{item_id}"
+            if not self._stands(tx, agent):
+                return None
+            if told["tier"] == len(alerts.TIERS) - 1:
+                title = f"{agent.agent}: {told['diagnosis']}, quiet for {told['quiet_s']:.0f} s"
+                push_notice(tx, self.run, "escalation", item_id, title, "\n".join(alerts.words(body)), agent.agent)
+            return tx.append("alert_raised", body, op_id, run=self.run, agent=agent.agent)
+
+        is_new = ledger.run(fn)
+        if is_new is not None:
+            # What did not stand is looked at again in the next sweep.
+            self._told.add(item_id)
+        if is_new:
+            self._log(told)
+
+    def _tell_context(self, ledger: Store, agent: AgentRecord, sight: Sight, limits: Limits) -> None:
+        """That the context runs out, as long as it does; and that it was made shorter."""
+        is_low = sight.context is not None and sight.context >= limits.context_max
+        if not sight.turn.compacted and not is_low:
+            return
+        occasion = f"{agent.key}:{agent.incarnation}:{sight.turn.compacted:.3f}"
+        where = {"run": self.run, "agent": agent.agent}
+        if sight.turn.compacted:
+            body = {"incarnation": agent.incarnation}
+            self._once(
+                ledger, f"compacted:{occasion}", lambda tx, op: tx.append("context_compacted", body, op, **where)
+            )
+        if is_low and sight.context is not None:
+            low = {"incarnation": agent.incarnation, "used": round(sight.context, 3), "limit": limits.context_max}
+            self._once(ledger, f"context:{occasion}", lambda tx, op: tx.append("context_low", low, op, **where))
+
+    def _tell_memory(self, ledger: Store, agent: AgentRecord, sight: Sight) -> None:
+        """That the kernel has ended a process of the agent: its client may live on and not know why its tool died."""
+        if not sight.oom_kills:
+            return
+        failure = Failure("out_of_memory", message=" ".join(memory_words(sight.oom_kills, sight.oom_limit_bytes)))
+        body = {"incarnation": agent.incarnation, "severity": failure.severity, "count": sight.oom_kills}
+        told = {**body, "type": failure.type, "tool": failure.tool, "message": failure.message}
+        where = {"run": self.run, "agent": agent.agent}
+        op_id = f"oom:{agent.key}:{agent.incarnation}:{sight.oom_kills}"
+        self._once(ledger, op_id, lambda tx, op: tx.append("agent_error", told, op, **where))
+
+    def _once(self, ledger: Store, op_id: str, fn: Callable[[Tx, str], bool]) -> None:
+        if op_id not in self._told:
+            self._told.add(op_id)
+            ledger.run(lambda tx: fn(tx, op_id))
+
+    def _tell_doubt(self, ledger: Store, held: str) -> None:
+        """All agents at once: one alert for all of them."""
+
+        def fn(tx: Tx) -> bool:
+            tx.check(self.lease)
+            push_notice(tx, self.run, "held", f"doubt:{self._doubt.number}", "nothing is done for now", held)
+            return tx.append("fleet_held", {"why": held}, f"held:{self.run}:{self._doubt.number}", run=self.run)
+
+        if ledger.run(fn):
+            self.log.error("fleet_held", why=held)
+
+    def _stands(self, tx: Tx, agent: AgentRecord) -> bool:
+        """Whether what was looked at is still what the ledger has. Where not, the captain was at it meanwhile: it was
+        not a stall that was seen, but the captain's act."""
+        tx.check(self.lease)
+        run = load(tx, RunRecord, f"run/{self.run}")
+        return run is not None and not run.over and load(tx, AgentRecord, agent.key) == agent
+
+    def _log(self, told: Mapping[str, Any]) -> None:
+        named = {name: told[name] for name in ("agent", "diagnosis", "action", "tier")}
+        self.log.info("alert_raised", **named)
+
+
+def _gist(found: Diagnosis, sight: Sight) -> object:
+    """What a change of is worth writing down: not that a number of seconds has grown."""
+    said = (found.kind, found.stall, found.action, found.advice, found.waits_for, found.confidence)
+    return *said, sight.screen

@@ -18,7 +18,7 @@ from contract.ledger_contract import LedgerContract
 from contract.parts.archive import ArchiveContract
 from dogwatch.errors import DogwatchError, LedgerError, LedgerLockedError
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import START, Clock, Event, Item, Lease, Reader, Store, Tx
+from dogwatch.ledger.api import START, Clock, Item, Lease, Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model.records import AgentRecord, TaskRecord
 from dogwatch.model.redact import Redactor
@@ -160,12 +160,12 @@ class Hand:
         return answer
 
 
-def plain(events: Sequence[Event]) -> list[Event]:
+def plain(events: Sequence[StoredEvent]) -> list[StoredEvent]:
     """The events without their cursors, which mean something only to the engine that has made them."""
     return [replace(event, cursor="") for event in events]
 
 
-def told(store: Store) -> list[list[Event]]:
+def told(store: Store) -> list[list[StoredEvent]]:
     """What follows the start and each event, all of it or a little, of every run or of one."""
     cursors = [START, *(event.cursor for event in store.since(START, 99))]
     return [plain(store.since(cursor, n, run)) for cursor in cursors for n in (2, 99) for run in ("", "a")]

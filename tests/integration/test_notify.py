@@ -30,7 +30,7 @@ from dogwatch.crew.log import Log
 from dogwatch.crew.membership import join, renew
 from dogwatch.crew.notices import NoticeRecord, notices_queue, push_notice, send_notices, unsent
 from dogwatch.errors import LeaseLostError
-from dogwatch.ledger.api import Event, Lease
+from dogwatch.ledger.api import Lease, StoredEvent
 from dogwatch.ledger.records import load_all
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Notify, Plan
@@ -169,7 +169,7 @@ class Captain:
 
         self.step_until(over, "the end of the sending")
 
-    def events(self, kind: str = "") -> list[Event]:
+    def events(self, kind: str = "") -> list[StoredEvent]:
         return [event for event in events_of(self.ledger, kind) if event.kind.startswith("notice_")]
 
 

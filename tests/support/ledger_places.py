@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import Event, Store, Tx
+from dogwatch.ledger.api import Store, StoredEvent, Tx
 from dogwatch.ledger.copying import records
 from dogwatch.ledger.records import change, save
 from dogwatch.model.process import ProcessId
@@ -85,7 +85,7 @@ class Place:
         with self.store(maintenance=True) as store:
             return store.read(lambda reader: list(records(reader)))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StoredEvent]:
         with self.store() as store:
             return events_of(store)
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dogwatch.cli.sentences import LENGTH_MAX, QUIET_KINDS, SENTENCES, sentence
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.events import EVENTS
 from dogwatch.model.moment import Moment
 
 AT = Moment("boot", 1.0, 1.0)
 
 
-def event(kind: str, agent: str = "writer", /, **body: Any) -> Event:
-    return Event("1", kind, body, AT, "tide-1", agent, "")
+def event(kind: str, agent: str = "writer", /, **body: Any) -> StoredEvent:
+    return StoredEvent("1", kind, body, AT, "tide-1", agent, "")
 
 
 def test_each_kind_has_one_sentence_and_no_sentence_is_left_over() -> None:
@@ -59,7 +59,7 @@ def test_an_event_without_facts_still_has_a_sentence(kind: str) -> None:
         ),
     ],
 )
-def test_the_key_facts_are_told(told: Event, expected: str) -> None:
+def test_the_key_facts_are_told(told: StoredEvent, expected: str) -> None:
     assert sentence(told) == expected
 
 

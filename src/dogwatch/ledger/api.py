@@ -24,7 +24,7 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoredEvent:
     """One thing that happened. `cursor` is opaque: pass it to `since` to go on behind this event."""
 
     cursor: str
@@ -97,7 +97,7 @@ class Reader(Protocol):
         """The queues whose name begins with `prefix` and that something stands in, ordered by name; its time may be
         over since."""
 
-    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
+    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[StoredEvent]:
         """The newest `n` events, oldest of them first; of `run` and of `kinds` only where these are given."""
 
 
@@ -159,7 +159,7 @@ class Store(Protocol):
     def read(self, fn: Callable[[Reader], T]) -> T:
         """`fn` on one snapshot; never waits for writers."""
 
-    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[StoredEvent]:
         """Up to `n` events after `cursor`, in one order that never changes: that of the commits, or on a server that in
         which their transactions began to write. None is ever passed over."""
 

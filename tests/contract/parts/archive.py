@@ -16,7 +16,7 @@ from typing import Any
 
 from contract.parts.opener import Opener
 from contract.parts.processes import child, finish, follow
-from dogwatch.ledger.api import START, Event, Store, Tx
+from dogwatch.ledger.api import START, Store, StoredEvent, Tx
 from dogwatch.ledger.checking import problems
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.facts import sql
@@ -59,7 +59,7 @@ def append(store: Store, n: int, kind: str, run: str) -> None:
     store.run(lambda tx: tx.append(kind, {"n": n}, f"op-{n}" if n % 2 else "", run=run))
 
 
-def plain(events: Any) -> list[Event]:
+def plain(events: Any) -> list[StoredEvent]:
     """The events without their cursors: that of one just made is not its own yet."""
     return [replace(event, cursor="") for event in events]
 
@@ -122,7 +122,7 @@ class ArchiveContract:
 
     def test_a_follower_misses_nothing_while_several_write_and_one_archives(self, opener: Opener) -> None:
         store, count = opener(), 100
-        seen: list[Event] = []
+        seen: list[StoredEvent] = []
         with ExitStack() as stack:
             packing = stack.enter_context(compactor(opener, 9))
             writers = [stack.enter_context(child(opener, "append", name, str(count))) for name in "abc"]

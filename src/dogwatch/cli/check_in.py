@@ -17,6 +17,7 @@ from dogwatch.crew.queues import checkins_queue
 from dogwatch.errors import AwayError, DogwatchError, NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Store, StoredEvent, Tx
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model.events.operator import CheckInAsked
 from dogwatch.model.records import MessageRecord
 
 EXAMPLE = 'dogwatch check-in overnight-1/writer "How far are you, and what is missing?"'
@@ -77,7 +78,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _ask(ledger: Store, run: str, agent: str, to: str, question: str) -> str:
     def fn(tx: Tx) -> str:
         item = tx.push(checkins_queue(run), {"agent": agent, "to": to, "question": question}) or ""
-        tx.append("check_in_asked", {"check_in": item, "to": to, "question": question}, run=run, agent=agent)
+        tx.append(CheckInAsked(check_in=item, to=to, question=question, run=run, agent=agent))
         return item
 
     return ledger.run(fn)

@@ -18,7 +18,7 @@ from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import note
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.ledger.api import START, Reader, Store, StoredEvent
-from dogwatch.model.events import EVENTS
+from dogwatch.model.events import KINDS
 
 EXAMPLE = "dogwatch events overnight-1 --follow --kind agent_restarted --kind task_accepted"
 PAGE = 500
@@ -51,11 +51,11 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.last < 0:
         raise UsageError(f"--last is {arguments.last}", hint="a number of events, 0 or more")
     for kind in arguments.kind:
-        if kind not in EVENTS:
+        if kind not in KINDS:
             import difflib
 
-            close = difflib.get_close_matches(kind, EVENTS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(EVENTS)}"
+            close = difflib.get_close_matches(kind, KINDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(KINDS)}"
             raise UsageError(f"there is no kind of event {kind!r}", hint=hint)
 
 

@@ -14,6 +14,8 @@ from dogwatch.crew.zoning import MemoryWatch
 from dogwatch.ledger.api import Item, Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all, load_whole
 from dogwatch.model.admission import WaitRecord
+from dogwatch.model.events.admission import ReclaimRefused
+from dogwatch.model.events.operator import OrderGiven
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, WatchRecord
@@ -44,8 +46,16 @@ def order_reclaim(
 
     def fn(tx: Tx) -> None:
         tx.check(lease)
-        item = tx.push(orders_queue(found.run), body)
-        tx.append("order_given", {**body, "order": item}, run=found.run, agent=found.agent)
+        item = tx.push(orders_queue(found.run), body) or ""
+        event = OrderGiven(
+            incarnation=found.incarnation,
+            cause=found.why,
+            by="dispatcher",
+            order=item,
+            run=found.run,
+            agent=found.agent,
+        )
+        tx.append(event)
         memory.note_reclaim(tx)
 
     ledger.run(fn)
@@ -102,4 +112,4 @@ def _rest(tx: Tx, view: RunView, agent: AgentRecord, item: Item) -> bool:
 
 def _refuse(tx: Tx, run: str, item: Item, why: str) -> bool:
     settle(tx, item)
-    return tx.append("reclaim_refused", {"order": item.id, "why": why}, run=run, agent=str(item.body["agent"]))
+    return tx.append(ReclaimRefused(order=item.id, why=why, run=run, agent=str(item.body["agent"])))

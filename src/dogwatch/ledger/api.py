@@ -23,6 +23,26 @@ class Clock(Protocol):
         """The present moment."""
 
 
+class Appendable(Protocol):
+    """What can be recorded: an event of `dogwatch.model.events`, or anything else that has its parts."""
+
+    @property
+    def kind(self) -> str:
+        """What happened, in the past tense."""
+
+    @property
+    def body(self) -> Json:
+        """The facts."""
+
+    @property
+    def run(self) -> str:
+        """The run that it is about; empty for none."""
+
+    @property
+    def agent(self) -> str:
+        """The agent that it is about; empty for none."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
     """One thing that happened. `cursor` is opaque: pass it to `since` to go on behind this event."""
@@ -106,7 +126,7 @@ class Tx(Reader, Protocol):
 
     now: Moment
 
-    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+    def append(self, event: Appendable, op_id: str = "") -> bool:
         """Records an event. With an `op_id` that was used before, nothing happens and the answer is False."""
 
     def put(self, key: str, body: Json, revision: int | None = None) -> int:

@@ -18,7 +18,7 @@ from dogwatch.ledger.api import Lease, Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all, load_run
 from dogwatch.model.admission import PermitRecord
 from dogwatch.model.brief import Header
-from dogwatch.model.events import EVENTS
+from dogwatch.model.events import KINDS
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
@@ -242,7 +242,7 @@ class Invariants(Witness):
 
     def event(self, event: StoredEvent) -> None:
         self._moved = True
-        if event.kind not in EVENTS:
+        if event.kind not in KINDS:
             self.broken("events_are_known", f"{event.kind} is not in the reference")
         if event.op_id:
             if event.op_id in self._operations:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from dogwatch.errors import ConflictError, LedgerError, LedgerLockedError, StaleError, UsageError
-from dogwatch.ledger.api import Clock, Document, Item, Json, Lease, Reader, StoredEvent, Tx
+from dogwatch.ledger.api import Appendable, Clock, Document, Item, Json, Lease, Reader, StoredEvent, Tx
 from dogwatch.ledger.bodies import checked, dump, dump_told, load, required, seconds
 from dogwatch.ledger.records import VIEWED
 from dogwatch.ledger.sql_reader import Row, behind, count, to_event, to_position
@@ -328,13 +328,13 @@ class SimTx(SimReader):
         """What was put last, where that was not changed on the way and was there before."""
         self._undo: list[Undo] = []
 
-    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+    def append(self, event: Appendable, op_id: str = "") -> bool:
         """Records an event; False where its `op_id` was used before."""
         checked(op_id, "an operation's id")
-        checked(run, "a run")
-        checked(agent, "an agent")
-        required(kind, "an event's kind")
-        text = dump_told(body, self._redactor)
+        run = checked(event.run, "a run")
+        agent = checked(event.agent, "an agent")
+        kind = required(event.kind, "an event's kind")
+        text = dump_told(event.body, self._redactor)
         if op_id and op_id in self._state.operations:
             return False
         place = len(self._state.events)

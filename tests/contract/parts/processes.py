@@ -12,6 +12,7 @@ from pathlib import Path
 
 from contract.parts.opener import Opener
 from dogwatch.ledger.api import START, Store, StoredEvent, Tx
+from dogwatch.testing.events import PlainEvent
 from support.helpers import wait_for
 
 CHILD = Path(__file__).with_name("child.py")
@@ -103,7 +104,7 @@ class ProcessContract:
     def test_a_waiter_comes_back_for_a_commit_and_not_for_its_own(self, opener: Opener) -> None:
         store, other = opener(), opener()
         wait_for(lambda: not store.wait(0), what="an empty doorbell")
-        store.run(lambda tx: tx.append("own", {}))
+        store.run(lambda tx: tx.append(PlainEvent("own", {})))
         assert not store.wait(0)
         for _ in range(1000):
             other.run(lambda tx: tx.put("key", {}))

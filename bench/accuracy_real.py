@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.accuracy_form import COMMON, Case, limits, partner, scenario
 from bench.accuracy_verdict import Act, Deed, Said, Trace, product_limits
-from dogwatch.ledger.api import START, Event
+from dogwatch.ledger.api import START, StoredEvent
 from dogwatch.ledger.records import load
 from dogwatch.model.records import WatchRecord
 from dogwatch.world import census
@@ -122,7 +122,7 @@ class Play:
                 if event.agent == "worker":
                     self._take(event)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: StoredEvent) -> None:
         mono, body, acts = event.at.mono, event.body, self.trace.acts
         if event.kind == "alert_raised":
             # It may have been replaced in the record before that was looked at.

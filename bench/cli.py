@@ -24,6 +24,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, TaskRecord
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
 RUNS = 50
@@ -112,7 +113,7 @@ def _add_run(tx: Tx, *, ended: bool) -> None:
             save(tx, task)
     if ended:
         save(tx, replace(run, state="COMPLETED", phase=2, started=tx.now, ended=tx.now, cleared=True))
-        tx.append("run_ended", {"state": "COMPLETED", "cause": "", "sha256": ""}, run=run.run)
+        tx.append(PlainEvent("run_ended", {"state": "COMPLETED", "cause": "", "sha256": ""}, run=run.run))
         tx.delete(f"active/{run.run}")
     else:
         save(tx, replace(run, state="RUNNING", phase=1, started=tx.now))

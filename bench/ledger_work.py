@@ -22,6 +22,7 @@ from typing import Protocol, TypeAlias
 
 from bench.harness import Rate
 from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.testing.events import PlainEvent
 
 BODY = {"task": "analysis", "outputs": ["analysis/report.md"], "note": "x" * 160}
 KIND = "task_reported"
@@ -102,7 +103,7 @@ class LedgerClient:
 
 def record(tx: Tx) -> None:
     """The event that is appended everywhere."""
-    tx.append(KIND, BODY, operation_id(), run="demo", agent=HOLDER)
+    tx.append(PlainEvent(KIND, BODY, run="demo", agent=HOLDER), operation_id())
 
 
 def _push(tx: Tx, queue: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dogwatch.coordination.ledgers import open_home_ledger
-from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.records import RunRecord
@@ -90,8 +90,8 @@ class Fleet:
     def runs(self) -> list[RunRecord]:
         return self.ledger.read(lambda reader: load_all(reader, RunRecord, "run/"))
 
-    def events(self) -> list[Event]:
-        found: list[Event] = []
+    def events(self) -> list[StoredEvent]:
+        found: list[StoredEvent] = []
         while page := self.ledger.since(found[-1].cursor if found else START, 500):
             found += page
         return found

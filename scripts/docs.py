@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import get_type_hints
 
 from dogwatch import errors
 from dogwatch.actions.spawn import agent_environment
 from dogwatch.cli import COMMANDS
 from dogwatch.cli.framework import command_parser
-from dogwatch.model.events import EVENTS
+from dogwatch.model.events import KINDS, event_class
+from dogwatch.model.events.base import Event
+from dogwatch.model.events.schema import meaning, schema, type_words
 from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
@@ -256,10 +261,34 @@ def paragraph(text: str) -> str:
 def events() -> str:
     words = (
         "What the ledger keeps, in the order of the commits. `dogwatch events` shows them as sentences,"
-        " `dogwatch events --json` whole ([json.md](json.md)). An event is never changed or removed."
+        " `dogwatch events --json` whole ([json.md](json.md)). An event is never changed or removed.\n\n"
+        "Every event has a `kind`, a `run` and an `agent` (empty where it is about none), and a `body` with the fields"
+        " below. A field in square brackets is left out where it has nothing to say. Events of older versions may lack"
+        " fields, and those of newer versions may have more. [events.schema.json](events.schema.json) is a JSON Schema"
+        " for the lines of `dogwatch events --json`."
     )
-    rows = ((f"`{kind}`", meaning) for kind, meaning in EVENTS.items())
-    return page("`src/dogwatch/model/events.py`", "# Events", words, table(("kind", "meaning"), rows))
+    blocks = []
+    for family, kinds in groupby(KINDS, key=lambda kind: KINDS[kind]):
+        classes = [event_class(kind) for kind in kinds]
+        blocks += [f"## {family.capitalize()}", sys.modules[classes[0].__module__].__doc__ or ""]
+        rows = ((f"`{one.kind}`", meaning(one), fields_of(one)) for one in classes)
+        blocks += [table(("kind", "meaning", "fields"), rows)]
+    return page("the classes in `src/dogwatch/model/events/`", "# Events", words, *blocks)
+
+
+def fields_of(kind: type[Event]) -> str:
+    """The body's fields with their types."""
+    hints, always = get_type_hints(kind), kind.required()
+    found = ["`agent`: text"] if kind.repeats_agent else []
+    for name, key in kind.keys.items():
+        found.append(
+            f"`{key}`: {type_words(hints[name])}" if key in always else f"[`{key}`: {type_words(hints[name])}]"
+        )
+    return "<br>".join(found)
+
+
+def events_schema() -> str:
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def spec() -> str:
@@ -332,6 +361,7 @@ def settings() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli,
     "events.md": events,
+    "events.schema.json": events_schema,
     "exit-codes.md": exit_codes,
     "lifecycles.md": lifecycles,
     "settings.md": settings,

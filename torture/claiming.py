@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from dogwatch.errors import ConflictError, StaleError
 from dogwatch.ledger.api import Item, Tx
+from dogwatch.testing.events import PlainEvent
 from torture.journal import CHAOS
 from torture.worker import TTL_S, WORK_S_MAX, BrokenError, Worker
 
@@ -57,7 +58,7 @@ class Claimer(Worker):
         def record(tx: Tx, again: bool) -> bool:
             if ack_first and not again:
                 tx.ack(item)
-            if not tx.append(kind, body, op, run=self.seat):
+            if not tx.append(PlainEvent(kind, body, run=self.seat), op):
                 if again:
                     return False
                 if not ack_first:
@@ -78,7 +79,7 @@ class Claimer(Worker):
 
         def record(tx: Tx, again: bool) -> bool:
             pushed = tx.push(queue, {"item": item}, item) if push_first else ""
-            added = tx.append("pushed", {"queue": queue, "item": item}, op, run=self.seat)
+            added = tx.append(PlainEvent("pushed", {"queue": queue, "item": item}, run=self.seat), op)
             pushed = pushed if push_first else tx.push(queue, {"item": item}, item)
             if added != (pushed is not None) or not (added or again or may_be_there):
                 raise BrokenError(f"{op}: the event was {'' if added else 'not '}new, and the push answered {pushed}")
@@ -96,7 +97,7 @@ class Claimer(Worker):
             item = tx.claim(queue, self.name, ttl_s)
             if item is not None:
                 body = {"queue": queue, "item": item.id, "fence": item.fence, "holder": item.holder}
-                if not tx.append("claimed", body, op, run=self.seat):
+                if not tx.append(PlainEvent("claimed", body, run=self.seat), op):
                     # The claim before the server went away stands, and ends by itself; this one is undone.
                     raise ConflictError("claimed twice") if again else BrokenError(f"{op} was there before it was made")
             return item

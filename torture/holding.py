@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dogwatch.errors import ConflictError, StaleError
 from dogwatch.ledger.api import Lease, Tx
+from dogwatch.testing.events import PlainEvent
 from torture.journal import CHAOS
 from torture.worker import TTL_S, WORK_S_MAX, BrokenError, Worker
 
@@ -57,7 +58,7 @@ class Holder(Worker):
                 return None, False
             self.journal.write(f"try grant/{name}/{lease.fence}")
             body = {"name": name, "slot": lease.slot, "fence": lease.fence, "holder": holder}
-            return lease, tx.append("granted", body, f"grant/{name}/{lease.fence}", run=self.seat)
+            return lease, tx.append(PlainEvent("granted", body, run=self.seat), f"grant/{name}/{lease.fence}")
 
         lease, is_new = self.commit(f"acquire {name}", record)
         if lease is not None:
@@ -88,7 +89,9 @@ class Holder(Worker):
                 tx.check(lease)
             body = {"name": lease.name, "slot": lease.slot, "fence": lease.fence, "holder": lease.holder}
             revision = tx.put(document, body)
-            if not tx.append("fenced", {**body, "document": document, "revision": revision}, op, run=self.seat):
+            if not tx.append(
+                PlainEvent("fenced", {**body, "document": document, "revision": revision}, run=self.seat), op
+            ):
                 # Undone again: the try before the server went away has brought it in.
                 raise ConflictError("written twice") if again else BrokenError(f"{op} was there before it was written")
             renewed = tx.renew(lease, TTL_S) if with_renewal else lease

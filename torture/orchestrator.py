@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import START, Event, Reader
+from dogwatch.ledger.api import START, Reader, StoredEvent
 from dogwatch.world.clock import SystemClock
 from torture.claiming import QUEUE, STAGES
 from torture.engines import Engine
@@ -278,7 +278,7 @@ def _left(reader: Reader) -> list[str]:
     return [f"{item.queue} {item.id}" for item in items] + [f"{lease.name} of {lease.holder}" for lease in leases]
 
 
-def _pages(since: Callable[[str, int], Sequence[Event]]) -> Iterator[Event]:
+def _pages(since: Callable[[str, int], Sequence[StoredEvent]]) -> Iterator[StoredEvent]:
     cursor = START
     while page := since(cursor, PAGE_EVENTS):
         yield from page

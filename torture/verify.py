@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from torture.holding import SLOTS
 
 SHOWN_MAX = 5
@@ -16,7 +16,7 @@ SHOWN_MAX = 5
 class History:
     """All that is known after the chaos."""
 
-    events: Sequence[Event]
+    events: Sequence[StoredEvent]
     """What the ledger hands out from the start."""
     journals: Mapping[str, Sequence[str]]
     """What each seat tried and was told, line by line."""

@@ -7,6 +7,7 @@ import random
 
 from dogwatch.errors import ConflictError
 from dogwatch.ledger.api import START, Document, Tx
+from dogwatch.testing.events import PlainEvent
 from torture.journal import CHAOS, LAST_LOOK, Journal
 from torture.worker import BrokenError, Worker
 
@@ -61,7 +62,7 @@ class Writer(Worker):
             body: dict[str, object] = {"n": self._number, "parts": parts}
             if document and part == parts - 1:
                 body |= {"document": document, "revision": tx.put(document, {"op": op}, seen)}
-            if tx.append("written", body, f"{op}#{part}", run=self.seat):
+            if tx.append(PlainEvent("written", body, run=self.seat), f"{op}#{part}"):
                 continue
             if part == 0 and (again or self._may_be_there):
                 return False

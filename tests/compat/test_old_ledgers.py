@@ -18,6 +18,7 @@ from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Store
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 from support.postgres import Server, binaries, database, postgres
 
 __all__ = ["database", "postgres"]
@@ -97,11 +98,11 @@ def has_everything_and_goes_on(store: Store, clock: ManualClock) -> None:
         ("task-2", "ready", "", 0),
         ("task-3", "ready", "", 0),
     ]
-    assert store.run(lambda tx: tx.append("again", {}, "op-1")) is False
+    assert store.run(lambda tx: tx.append(PlainEvent("again", {}), "op-1")) is False
     assert store.run(lambda tx: tx.push("tasks", {}, "task-0")) is None
     clock.advance(600)
     taken = store.run(lambda tx: tx.acquire("captain/demo", "third", 60))
     assert taken is not None
     assert taken.fence == 3
     assert [item.id for item in store.read(lambda reader: reader.items("tasks"))] == ["task-1", "task-2"]
-    assert store.run(lambda tx: tx.append("went_on", {})) is True
+    assert store.run(lambda tx: tx.append(PlainEvent("went_on", {}))) is True

@@ -11,6 +11,7 @@ import pytest
 from dogwatch.ledger.api import Item, Store, Tx
 from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 from support.helpers import wait_for
 from support.postgres import Server, clean_database, postgres
 
@@ -37,7 +38,7 @@ class Claimers:
         """The id of an item that is claimed and done with an event."""
         item = self.claim(tx)
         tx.ack(item)
-        tx.append("done", {"item": item.id})
+        tx.append(PlainEvent("done", {"item": item.id}))
         return item.id
 
 
@@ -55,7 +56,7 @@ def test_claimers_that_overlap_go_on_to_the_next_item_and_none_is_sent_back(clai
         item = claimers.claim(tx)
         between = claimers.other.run(claimers.finish)
         tx.ack(item)
-        tx.append("done", {"item": item.id})
+        tx.append(PlainEvent("done", {"item": item.id}))
         return item.id, between
 
     assert claimers.one.run(slow) == ("a", "b")
@@ -95,7 +96,7 @@ def test_an_item_that_changed_hands_between_the_pick_and_the_write_is_not_claime
     def robbed(tx: Tx) -> str:
         item = claimers.claim(tx)
         for number in range(events):
-            tx.append("claimed", {"item": item.id, "number": number})
+            tx.append(PlainEvent("claimed", {"item": item.id, "number": number}))
         if not taken:
             # By its name it is claimed whatever others have picked.
             taken.append(claimers.other.run(lambda other: other.claim("q", "thief", TTL_S, "a")))
@@ -140,7 +141,7 @@ def test_an_item_that_stands_in_the_place_of_the_one_that_was_picked_is_not_take
             postgres.execute("VACUUM dogwatch.items", clean_database.rpartition("/")[2])
             claimers.other.run(lambda other: other.push("q", {}, "in-its-place"))
         tx.ack(item)
-        tx.append("done", {"item": item.id})
+        tx.append(PlainEvent("done", {"item": item.id}))
         return item.id
 
     def finish_others(tx: Tx) -> None:

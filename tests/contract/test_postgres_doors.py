@@ -30,6 +30,7 @@ from dogwatch.ledger.api import START, Item, Lease, Store
 from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.model.moment import Moment
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.helpers import wait_for
 from support.postgres import Server, database, new_server, postgres
@@ -47,7 +48,7 @@ def opened(url: str, host: str = "", clock: ManualClock | None = None, bells: st
 
 
 def append(store: Store, n: int) -> None:
-    store.run(lambda tx: tx.append("kind", {"n": n}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {"n": n})))
 
 
 def quiet(store: Store) -> None:

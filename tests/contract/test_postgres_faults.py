@@ -24,6 +24,7 @@ from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.postgres import PostgresStore
 from dogwatch.ledger.postgres_session import LOOKING, ServerError, Session
 from dogwatch.ledger.postgres_tx import PostgresTx
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.helpers import wait_for
 from support.postgres import Pooler, Server, database, new_server, postgres
@@ -51,7 +52,7 @@ def opened(url: str, away_s: float = 60, answer_s: float = 60, host: str = "") -
 
 
 def append(store: Store, n: int) -> None:
-    store.run(lambda tx: tx.append("kind", {"n": n}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {"n": n})))
 
 
 def numbers(store: Store) -> list[int]:
@@ -90,12 +91,12 @@ def test_a_transaction_whose_server_died_in_the_middle_is_made_again_once(own: S
         def write(tx: Tx) -> None:
             nonlocal attempts
             attempts += 1
-            tx.append("kind", {"n": attempts})
+            tx.append(PlainEvent("kind", {"n": attempts}))
             tx.put("key", {})
             if attempts == 1:
                 own.kill()
                 own.start()
-            tx.append("kind", {"n": 10 * attempts})
+            tx.append(PlainEvent("kind", {"n": 10 * attempts}))
 
         def look(reader: Reader) -> object:
             nonlocal attempts
@@ -169,7 +170,7 @@ def test_an_event_whose_commit_was_cut_off_is_there_exactly_once(
     def write(tx: Tx) -> int:
         if with_reading:
             tx.get("key")
-        tx.append("kind", {"n": 1})
+        tx.append(PlainEvent("kind", {"n": 1}))
         return tx.put("key", {}) if with_reading else 1
 
     with Proxy(postgres.port, database.rpartition("/")[2]) as proxy, opened(proxy.url) as store:
@@ -321,7 +322,7 @@ def test_who_was_interrupted_while_waiting_for_an_answer_goes_on_with_another_co
 
 
 SENT_AT_ONCE: dict[str, tuple[Callable[[Tx], object], Callable[[Reader], object]]] = {
-    "event": (lambda tx: tx.append("kind", {}), lambda reader: len(reader.recent(10, kinds=("kind",)))),
+    "event": (lambda tx: tx.append(PlainEvent("kind", {})), lambda reader: len(reader.recent(10, kinds=("kind",)))),
     "document": (lambda tx: tx.put("key", {}, 1), lambda reader: [one.revision for one in reader.scan("key")]),
     "item": (lambda tx: tx.claim("queue", "a", 600), lambda reader: [item.state for item in reader.items("queue")]),
     "lease": (
@@ -450,7 +451,7 @@ def test_who_stopped_inside_a_transaction_is_thrown_out_and_cannot_write_late(po
         lease = wait_for(lambda: store.run(lambda tx: tx.acquire("lease", "b", 600)), what="the lease to run out")
         look = "SELECT datname FROM pg_stat_activity WHERE state = 'idle in transaction'"
         wait_for(lambda: (name,) not in postgres.execute(look), what="the stopped one to be thrown out")
-        store.run(lambda tx: (tx.put("key", {"by": "b"}), tx.append("kind", {"n": 1})))
+        store.run(lambda tx: (tx.put("key", {"by": "b"}), tx.append(PlainEvent("kind", {"n": 1}))))
         assert numbers(store) == [1]
         process.send_signal(signal.SIGCONT)
         assert finish(process) == ["stale"]
@@ -470,7 +471,7 @@ def test_a_commit_that_was_lost_in_a_crash_is_not_taken_for_the_stranger_that_go
         def write(tx: Tx) -> None:
             nonlocal calls
             calls += 1
-            tx.append("mine", {}, "mine")
+            tx.append(PlainEvent("mine", {}), "mine")
             tx.get("key")
             if calls == 1:
                 commit = tx.commit  # type: ignore[attr-defined]
@@ -492,7 +493,7 @@ def test_a_commit_that_was_lost_in_a_crash_is_not_taken_for_the_stranger_that_go
 
 
 def half(tx: Tx) -> None:
-    tx.append("half", {"n": 0})
+    tx.append(PlainEvent("half", {"n": 0}))
     raise KeyboardInterrupt
 
 
@@ -535,7 +536,7 @@ def test_a_store_that_is_closed_within_a_transaction_commits_no_half_of_it(datab
         append(store, 2)
 
         def write(tx: Tx) -> None:
-            tx.append("half", {"n": 0})
+            tx.append(PlainEvent("half", {"n": 0}))
             store.close()
             raise ValueError("no more")
 
@@ -622,7 +623,7 @@ def test_what_is_refused_only_when_it_is_committed_is_made_again_once(
             nonlocal attempts
             attempts += 1
             if table == "events":
-                return tx.append("kind", {"n": 1})
+                return tx.append(PlainEvent("kind", {"n": 1}))
             return tx.renew(lease, 600) if table == "leases" else tx.claim("queue", "b", 600)
 
         answer = store.run(write)

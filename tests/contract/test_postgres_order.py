@@ -13,6 +13,7 @@ from contract.parts.processes import follow
 from dogwatch.errors import LedgerReadOnlyError, StaleError
 from dogwatch.ledger.api import START, Store
 from dogwatch.ledger.postgres import PostgresStore
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.helpers import wait_for
 from support.postgres import Server, binaries, database, new_server, postgres, run_tool
@@ -32,7 +33,7 @@ def opened(url: str, away_s: float = 60) -> Iterator[PostgresStore]:
 
 
 def append(store: Store, n: int) -> None:
-    store.run(lambda tx: tx.append("kind", {"n": n}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {"n": n})))
 
 
 def numbers(store: Store, cursor: str = START) -> list[int]:
@@ -81,7 +82,7 @@ def test_a_long_transaction_in_another_database_delays_events_and_loses_none(
 def test_reading_the_newest_events_costs_the_same_while_they_are_held_back(postgres: Server, database: str) -> None:
     with opened(database) as store, psycopg.connect(postgres.url()) as foreign:
         foreign.execute("SELECT pg_current_xact_id()")
-        store.run(lambda tx: [tx.append("kind", {"n": n}) for n in range(500)])
+        store.run(lambda tx: [tx.append(PlainEvent("kind", {"n": n})) for n in range(500)])
         asked = []
         session = store._connected()
         later = session.later

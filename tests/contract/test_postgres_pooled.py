@@ -14,6 +14,7 @@ from contract.parts.opener import Opener, UrlOpener
 from contract.parts.processes import child, finish
 from dogwatch.ledger.api import START
 from dogwatch.ledger.postgres import PostgresStore
+from dogwatch.testing.events import PlainEvent
 from support.helpers import wait_for
 from support.postgres import Pooler, Server, clean_database, postgres, shared_server
 
@@ -61,7 +62,7 @@ def test_nothing_of_a_transaction_is_left_on_the_servers_connection(
     opener: UrlOpener,
 ) -> None:
     store = opener()
-    store.run(lambda tx: tx.append("kind", {}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {})))
     store.read(lambda reader: reader.recent(1))
     look = (
         "SELECT current_setting('search_path'), current_setting('enable_seqscan'),"

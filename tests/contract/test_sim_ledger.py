@@ -18,12 +18,13 @@ from contract.ledger_contract import LedgerContract
 from contract.parts.archive import ArchiveContract
 from dogwatch.errors import DogwatchError, LedgerError, LedgerLockedError
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import START, Clock, Event, Item, Lease, Reader, Store, Tx
+from dogwatch.ledger.api import START, Clock, Item, Lease, Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model.records import AgentRecord, TaskRecord
 from dogwatch.model.redact import Redactor
 from dogwatch.sim.ledger import SimLedger, SimStore
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
 
@@ -142,7 +143,7 @@ class Hand:
     def _call(self, tx: Tx, verb: str, *arguments: Any) -> Any:
         if verb == "append":
             kind, body, op_id, run = arguments
-            return tx.append(kind, body, op_id, run=run, agent="agent")
+            return tx.append(PlainEvent(kind, body, run=run, agent="agent"), op_id)
         if verb == "push":
             queue, body, identity, ttl_s = arguments
             return tx.push(queue, body, identity, ttl_s=ttl_s)
@@ -160,12 +161,12 @@ class Hand:
         return answer
 
 
-def plain(events: Sequence[Event]) -> list[Event]:
+def plain(events: Sequence[StoredEvent]) -> list[StoredEvent]:
     """The events without their cursors, which mean something only to the engine that has made them."""
     return [replace(event, cursor="") for event in events]
 
 
-def told(store: Store) -> list[list[Event]]:
+def told(store: Store) -> list[list[StoredEvent]]:
     """What follows the start and each event, all of it or a little, of every run or of one."""
     cursors = [START, *(event.cursor for event in store.since(START, 99))]
     return [plain(store.since(cursor, n, run)) for cursor in cursors for n in (2, 99) for run in ("", "a")]
@@ -214,7 +215,7 @@ def filled(store: Store) -> Lease:
         for number in range(3):
             tx.put(f"key/{number}", {"n": number})
             tx.push("queue", {"n": number}, f"item-{number}")
-            tx.append("kind", {"n": number}, f"op-{number}", run="run")
+            tx.append(PlainEvent("kind", {"n": number}, run="run"), f"op-{number}")
         lease = tx.acquire("lease", "holder", 60, slots=2)
         assert lease is not None
         return lease
@@ -235,8 +236,8 @@ def test_a_failure_half_way_through_every_kind_of_change_leaves_no_trace() -> No
         tx.put("key/0", {"n": "new"})
         tx.delete("key/2")
         tx.put("key/3", {})
-        tx.append("kind", {}, "op-new", run="run")
-        tx.append("other", {})
+        tx.append(PlainEvent("kind", {}, run="run"), "op-new")
+        tx.append(PlainEvent("other", {}))
         for _ in range(2):
             item = tx.claim("queue", "a", 60)
             assert item is not None
@@ -257,7 +258,12 @@ def test_a_failure_half_way_through_every_kind_of_change_leaves_no_trace() -> No
 
     def go_on(tx: Tx) -> list[Any]:
         second = tx.acquire("lease", "other", 60, slots=2)
-        return [tx.append("kind", {}, "op-new"), tx.put("key/0", {}), second and second.fence, tx.push("queue", {})]
+        return [
+            tx.append(PlainEvent("kind", {}), "op-new"),
+            tx.put("key/0", {}),
+            second and second.fence,
+            tx.push("queue", {}),
+        ]
 
     assert store.run(go_on) == [True, 2, 2, f"{4:016x}"]
     assert [item.id for item in store.read(lambda reader: reader.items("queue"))][:3] == ["item-0", "item-1", "item-2"]
@@ -274,7 +280,7 @@ def test_another_store_can_read_but_not_write_while_a_transaction_is_open() -> N
         item = tx.claim("queue", "a", 60)
         assert item is not None
         tx.ack(item)
-        tx.append("kind", {})
+        tx.append(PlainEvent("kind", {}))
         assert everything(other) == before
         with pytest.raises(LedgerLockedError):
             other.run(lambda inner: inner.put("key", {}))
@@ -294,9 +300,9 @@ def test_the_same_calls_leave_the_same_bytes() -> None:
 
             def step(tx: Tx, number: int = number) -> None:
                 pushed = tx.push("queue", {"n": number})
-                tx.append("pushed", {"id": pushed, "n": number}, run="run", agent=f"agent-{number % 3}")
+                tx.append(PlainEvent("pushed", {"id": pushed, "n": number}, run="run", agent=f"agent-{number % 3}"))
                 item = tx.claim("queue", "holder", 5)
-                tx.append("claimed", {"id": item and item.id})
+                tx.append(PlainEvent("claimed", {"id": item and item.id}))
                 if number % 4 == 3:
                     raise ZeroDivisionError
                 tx.renew(lease, 60)
@@ -305,7 +311,7 @@ def test_the_same_calls_leave_the_same_bytes() -> None:
             try:
                 store.run(step)
             except ZeroDivisionError:
-                store.run(lambda tx: tx.append("failed", {}))
+                store.run(lambda tx: tx.append(PlainEvent("failed", {})))
         told = [asdict(event) for event in store.since(START, 1000)]
         kept = store.read(lambda r: [[asdict(one) for one in r.scan("")], [asdict(one) for one in r.items("queue")]])
         return json.dumps([told, kept]).encode()
@@ -414,7 +420,7 @@ def test_what_the_writer_does_with_its_body_later_changes_nothing() -> None:
     def write(tx: Tx) -> None:
         tx.put("key", body)
         tx.push("queue", body)
-        tx.append("kind", body)
+        tx.append(PlainEvent("kind", body))
         body["list"].append(2)
         body["more"] = True
 
@@ -438,7 +444,7 @@ def test_the_stores_own_secrets_are_taken_out() -> None:
     store = SimStore(ManualClock())
     store.redactor = Redactor({"correct-horse-battery": "PASSPHRASE"})
     body = {"said": "it is correct-horse-battery"}
-    store.run(lambda tx: (tx.put("key", body), tx.put("task/run/t", body), tx.append("kind", body)))
+    store.run(lambda tx: (tx.put("key", body), tx.put("task/run/t", body), tx.append(PlainEvent("kind", body))))
     bodies = store.read(lambda reader: [document.body for document in reader.scan("")])
     assert bodies == [{"said": "it is [redacted:PASSPHRASE]"}, body]
     assert store.since(START, 1)[0].body == bodies[0]
@@ -455,7 +461,7 @@ def test_the_doorbell_rings_for_others_and_not_for_renewals() -> None:
         lambda tx: tx.check(lease),
         lambda tx: tx.get("key/0"),
         lambda tx: tx.delete("none"),
-        lambda tx: tx.append("kind", {}, "op-0"),
+        lambda tx: tx.append(PlainEvent("kind", {}), "op-0"),
         lambda tx: tx.push("queue", {}, "item-0"),
     ):
         other.run(silent)
@@ -511,6 +517,6 @@ def test_nothing_is_read_from_a_transaction_that_is_over() -> None:
 def test_it_says_how_much_it_holds() -> None:
     store = SimStore(ManualClock())
     assert store.measures() == {"engine": "memory", "bytes": 0}
-    store.run(lambda tx: (tx.put("key", {"n": 1}), tx.push("queue", {}), tx.append("kind", {"n": 10})))
+    store.run(lambda tx: (tx.put("key", {"n": 1}), tx.push("queue", {}), tx.append(PlainEvent("kind", {"n": 10}))))
     assert store.measures()["bytes"] == len('{"n":1}') + len("{}") + len('{"n":10}')
     assert store.settled()

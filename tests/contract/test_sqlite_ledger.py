@@ -18,6 +18,7 @@ from dogwatch.errors import UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
 
@@ -44,7 +45,7 @@ def test_the_folder_and_the_file_are_the_owners_alone(opener: SqliteOpener) -> N
     old = os.umask(0)
     try:
         store = opener()
-        store.run(lambda tx: tx.append("kind", {}))
+        store.run(lambda tx: tx.append(PlainEvent("kind", {})))
         store.wait(0)
     finally:
         os.umask(old)
@@ -56,7 +57,7 @@ def test_the_folder_and_the_file_are_the_owners_alone(opener: SqliteOpener) -> N
 def test_a_path_of_any_characters_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "a b?c=d#e%20f&mode=memory" / "ledger.db"
     store = open_store(str(path), SystemClock())
-    store.run(lambda tx: tx.append("kind", {}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {})))
     store.close()
     assert path.is_file()
     store = open_store(str(path), SystemClock())
@@ -80,7 +81,7 @@ def test_a_commit_is_synced_to_the_disk_before_it_is_acknowledged(opener: Sqlite
 
 def test_a_short_command_leaves_no_doorbell_behind(opener: SqliteOpener) -> None:
     store = opener()
-    store.run(lambda tx: tx.append("kind", {}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {})))
     assert not Path(f"{opener.path}.bells").exists()
 
 
@@ -90,7 +91,7 @@ def test_the_doorbell_of_a_killed_listener_is_taken_off(opener: SqliteOpener) ->
         assert listener.stdout is not None
         assert listener.stdout.readline() == "listening\n"
     (bell,) = Path(f"{opener.path}.bells").iterdir()
-    store.run(lambda tx: tx.append("kind", {}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {})))
     assert not bell.exists()
 
 
@@ -99,7 +100,7 @@ def test_where_no_doorbell_can_be_hung_a_waiter_polls(tmp_path: Path) -> None:
     store, other = open_store(str(path), SystemClock()), open_store(str(path), SystemClock())
     assert store.wait(60)
     assert not store.wait(0)
-    other.run(lambda tx: tx.append("kind", {}))
+    other.run(lambda tx: tx.append(PlainEvent("kind", {})))
     assert store.wait(60)
     assert not store.wait(0)
     store.close()

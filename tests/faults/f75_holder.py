@@ -9,6 +9,7 @@ import sys
 
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Tx
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
 
@@ -20,7 +21,7 @@ def in_transaction(path: str) -> None:
     """Stops with the write lock held and an event half recorded."""
 
     def write(tx: Tx) -> None:
-        tx.append("kind", {"from": "holder"})
+        tx.append(PlainEvent("kind", {"from": "holder"}))
         stop()
 
     store = open_store(path, SystemClock())

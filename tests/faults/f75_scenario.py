@@ -17,6 +17,7 @@ import pytest
 from dogwatch.errors import LedgerError, LedgerFullError, LedgerReadOnlyError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Store
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
 TEXT = "x" * 1000
@@ -27,7 +28,7 @@ def open_here(path: Path) -> Store:
 
 
 def append(store: Store, n: int) -> None:
-    store.run(lambda tx: (tx.append("kind", {"n": n, "text": TEXT}), tx.put("last", {"n": n})))
+    store.run(lambda tx: (tx.append(PlainEvent("kind", {"n": n, "text": TEXT})), tx.put("last", {"n": n})))
 
 
 def numbers(store: Store) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.records import CheckResult
 from dogwatch.world.processes import identify, life
 from faults.watching import assert_unnoticed, assert_untouched, beside, decisions, process_of, self_check, until
@@ -38,21 +38,21 @@ def on_mail(*steps: Any, incarnation: int) -> dict[str, Any]:
     return {"on": "mail", "incarnation": incarnation, "do": list(steps)}
 
 
-def letters(fleet: Fleet) -> list[Event]:
+def letters(fleet: Fleet) -> list[StoredEvent]:
     """The writer's letters to the editor."""
     return [event for event in fleet.events("message_sent", "editor") if event.body["sender"] == "writer"]
 
 
-def wait_letter(fleet: Fleet, number: int = 1) -> Event:
+def wait_letter(fleet: Fleet, number: int = 1) -> StoredEvent:
     """Waits until so many letters are on their way; the last of them."""
     wait_for(lambda: len(letters(fleet)) >= number, 60, lambda: f"letter {number}:\n{fleet.tail()}")
     return letters(fleet)[number - 1]
 
 
-def wait_missed(fleet: Fleet, letter: Event) -> Event:
+def wait_missed(fleet: Fleet, letter: StoredEvent) -> StoredEvent:
     """Waits for the alert that this letter is not acknowledged."""
 
-    def look() -> Event | None:
+    def look() -> StoredEvent | None:
         words = f"writer waits for editor (mail {letter.body['message']})"
         told = fleet.events("alert_raised", "writer")
         return next((one for one in told if any(wait.startswith(words) for wait in one.body["waits"])), None)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dogwatch.crew.shared.membership import SILENT_S
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import life
 from faults.watching import assert_unnoticed, beside, decisions, on_dispatch, process_of, self_check
@@ -40,7 +40,7 @@ def watchdog_of(fleet: Fleet, run: str) -> ProcessId:
     return found
 
 
-def of_watchdog(fleet: Fleet, kind: str) -> list[Event]:
+def of_watchdog(fleet: Fleet, kind: str) -> list[StoredEvent]:
     return [event for event in fleet.events(kind) if event.body["member"] == "watchdog"]
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from faults.pipelines import PLAIN, three_phases
 from support.fleet import Fleet
 from support.helpers import wait_for
@@ -75,6 +75,6 @@ def wait_for_work(fleet: Fleet, run: str, more: int) -> None:
     wait_for(lambda: len(work_events(fleet)) >= goal or fleet.view(run).run.cleared, 60, fleet.tail)
 
 
-def work_events(fleet: Fleet) -> list[Event]:
+def work_events(fleet: Fleet) -> list[StoredEvent]:
     """What happened in the run itself, apart from the crew's own coming and going."""
     return [event for event in fleet.events() if not event.kind.startswith("crew_")]

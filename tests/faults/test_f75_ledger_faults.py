@@ -18,6 +18,7 @@ import pytest
 from dogwatch.errors import LedgerCorruptError, LedgerError, LedgerLockedError, LedgerTooNewError
 from dogwatch.ledger.api import START, Store, Tx
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.helpers import wait_for
 
@@ -32,7 +33,7 @@ def opened(path: Path, lock_wait_s: float = 30) -> Iterator[SqliteStore]:
 
 
 def append(store: Store, n: int) -> None:
-    store.run(lambda tx: tx.append("kind", {"n": n}))
+    store.run(lambda tx: tx.append(PlainEvent("kind", {"n": n})))
 
 
 def events(store: Store) -> list[object]:
@@ -87,7 +88,7 @@ def test_f75_damage_in_the_middle_is_named_and_stops_all_writing(tmp_path: Path)
     path, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
 
     def fill(store: Store) -> None:
-        store.run(lambda tx: [tx.append("kind", {"n": n, "text": "x" * 500}) for n in range(500)])
+        store.run(lambda tx: [tx.append(PlainEvent("kind", {"n": n, "text": "x" * 500})) for n in range(500)])
 
     def overlook(tx: Tx) -> None:
         tx.put("overlooked", {})
@@ -127,7 +128,9 @@ def test_f75_damage_in_the_middle_is_named_and_stops_all_writing(tmp_path: Path)
 def test_f75_damage_inside_a_record_is_named_when_it_is_read(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "ledger.db"
     with opened(path) as store:
-        store.run(lambda tx: (tx.append("kind", {"n": 0, "text": "damage here"}), tx.put("document", {"n": 1})))
+        store.run(
+            lambda tx: (tx.append(PlainEvent("kind", {"n": 0, "text": "damage here"})), tx.put("document", {"n": 1}))
+        )
     path.write_bytes(path.read_bytes().replace(b"damage here", damage * len(b"damage here")))
     with opened(path) as store:
         for fails in (events, lambda store: append(store, 2)):

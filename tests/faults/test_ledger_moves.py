@@ -17,6 +17,7 @@ import pytest
 from dogwatch.errors import LedgerSealedError
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.copying import counted
+from dogwatch.testing.events import PlainEvent
 from faults.pipelines import three_phases
 from support.commands import call
 from support.fleet import Fleet, fleets
@@ -75,7 +76,7 @@ def is_in_use(place: Place) -> bool:
 
 def note(place: Place, number: int) -> None:
     with place.store() as store:
-        store.run(lambda tx: tx.append("crew_started", {"n": number}))
+        store.run(lambda tx: tx.append(PlainEvent("crew_started", {"n": number})))
 
 
 def raised(content: list[Any]) -> list[Any]:
@@ -212,9 +213,9 @@ def test_an_event_that_others_may_come_before_is_not_archived(places: Places) ->
     with place.store() as slow, place.store() as quick:
 
         def late(tx: Any) -> None:
-            tx.append("crew_started", {"n": "early"})
+            tx.append(PlainEvent("crew_started", {"n": "early"}))
             tx.rows("SELECT 1")
-            quick.run(lambda other: other.append("crew_started", {"n": "late"}))
+            quick.run(lambda other: other.append(PlainEvent("crew_started", {"n": "late"})))
             assert quick.run(lambda other: compact_part(other, math.inf)) == (0, 0, 0)
 
         slow.run(late)

@@ -19,6 +19,7 @@ from dogwatch.ledger.checking import problems
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.facts import close_for_good, seal, unseal
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.processes import crew_processes
 from support.fleet import Fleet
@@ -36,16 +37,16 @@ def opened(url: str, *, maintenance: bool = False) -> Iterator[Store]:
 
 def test_an_imported_copy_does_not_pass_for_a_move_of_what_was_written_since(database: str, fleet: Fleet) -> None:
     with closing(open_store(fleet.home.ledger_file, SystemClock())) as store:
-        store.run(lambda tx: tx.append("run_created", {}, "one"))
+        store.run(lambda tx: tx.append(PlainEvent("run_created", {}), "one"))
         fleet.cli("ledger", "export", "copy.jsonl")
         other = Fleet(database)
         other.cli("ledger", "import", str(fleet.project / "copy.jsonl"))
         other.close()
-        store.run(lambda tx: tx.append("run_created", {}, "two"))
+        store.run(lambda tx: tx.append(PlainEvent("run_created", {}), "two"))
         refused = fleet.cli("ledger", "migrate", "--to", database, check=False)
         assert refused.returncode == RefusedError.exit_code
         assert "not empty" in refused.stderr
-        store.run(lambda tx: tx.append("run_created", {}, "three"))
+        store.run(lambda tx: tx.append(PlainEvent("run_created", {}), "three"))
 
 
 def test_a_move_that_was_given_up_meanwhile_cannot_be_finished(database: str) -> None:
@@ -70,7 +71,7 @@ def test_an_id_that_is_archived_at_this_very_time_is_not_used_again(database: st
 
         def fill(tx: Tx, name: str, count: int) -> None:
             for number in range(count):
-                tx.append("noted", {}, f"{name}-{number}")
+                tx.append(PlainEvent("noted", {}), f"{name}-{number}")
 
         compactor.run(lambda tx: fill(tx, "old", 150))
         if known:
@@ -88,7 +89,7 @@ def test_an_id_that_is_archived_at_this_very_time_is_not_used_again(database: st
             tx.get("key")
             if calls == 1:
                 assert compactor.run(lambda tx: compact_part(tx, clock.now().wall - 500))[0] == 150
-            return tx.append("noted", {}, used)
+            return tx.append(PlainEvent("noted", {}), used)
 
         assert writer.run(write) is False
         assert [event.op_id for event in writer.since(START, 100_000)].count(used) == 1
@@ -98,7 +99,7 @@ def test_an_id_that_is_archived_at_this_very_time_is_not_used_again(database: st
 def test_an_export_that_is_broken_off_is_an_error_and_not_a_file_of_two_halves(postgres: Server, database: str) -> None:
     file = io.BytesIO()
     with opened(database) as store, opened(database, maintenance=True) as exporter:
-        store.run(lambda tx: [tx.append("noted", {"n": n}) for n in range(2000)] and None)
+        store.run(lambda tx: [tx.append(PlainEvent("noted", {"n": n})) for n in range(2000)] and None)
 
         def tell(done: int) -> None:
             if done == 700:
@@ -136,7 +137,7 @@ def test_a_home_that_comes_after_another_is_not_left_to_the_others_dispatcher(da
 def test_a_standby_is_followed_by_looking(postgres: Server) -> None:
     url = postgres.new_database()
     with opened(url) as store:
-        store.run(lambda tx: tx.append("noted", {}))
+        store.run(lambda tx: tx.append(PlainEvent("noted", {})))
         standby = postgres.standby(synchronous=False)
         try:
             with opened(standby.url(url.rpartition("/")[2])) as reader:
@@ -144,7 +145,7 @@ def test_a_standby_is_followed_by_looking(postgres: Server) -> None:
                 deadline = time.monotonic() + 60
                 while len(reader.since(START, 10)) < 1 and time.monotonic() < deadline:
                     reader.wait(0.1)
-                store.run(lambda tx: tx.append("noted", {}))
+                store.run(lambda tx: tx.append(PlainEvent("noted", {})))
                 while len(found := reader.since(START, 10)) < 2 and time.monotonic() < deadline:
                     reader.wait(1)
                 assert len(found) == 2

@@ -18,7 +18,7 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, LEASE_S, SILENT_S, join
 from dogwatch.crew.shared.worlds import Request
 from dogwatch.crew.watchdog.watchdog import Watchdog
-from dogwatch.ledger.api import START, Event, Lease
+from dogwatch.ledger.api import START, Lease, StoredEvent
 from dogwatch.ledger.records import change, load_run
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.memory import HostSettings, Readings
@@ -229,7 +229,7 @@ class Bench:
     def view(self) -> RunView:
         return self.ledger.read(lambda reader: load_run(reader, self.run))
 
-    def events(self, kind: str) -> list[Event]:
+    def events(self, kind: str) -> list[StoredEvent]:
         return [event for event in self.ledger.since(START, 1000) if event.kind == kind]
 
 

@@ -11,6 +11,7 @@ import psycopg
 
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Tx
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.fleet import Fleet
 from support.postgres import database, postgres
@@ -24,12 +25,12 @@ def test_an_event_that_is_held_back_is_shown_once_and_the_follower_waits_for_it(
 
     def end(tx: Tx) -> None:
         tx.put("run/tide-1", {"cleared": True})
-        tx.append("run_cleared", {"processes": 0}, run="tide-1")
+        tx.append(PlainEvent("run_cleared", {"processes": 0}, run="tide-1"))
 
     with closing(open_store(database, SystemClock())) as store, psycopg.connect(database) as older:
         store.run(lambda tx: tx.put("run/tide-1", {"cleared": False}))
         older.execute("SELECT pg_current_xact_id()")
-        store.run(lambda tx: tx.append("run_created", {}, run="tide-1"))
+        store.run(lambda tx: tx.append(PlainEvent("run_created", {}, run="tide-1")))
         with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as follower:
             assert follower.stdout is not None
             assert json.loads(follower.stdout.readline())["kind"] == "run_created"

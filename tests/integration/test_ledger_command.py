@@ -33,6 +33,7 @@ from dogwatch.coordination.ledgers import bind, open_home_ledger
 from dogwatch.errors import LedgerSealedError, StaleError
 from dogwatch.ledger.api import START, Store, Tx
 from dogwatch.model.lifecycle import RUN
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 from faults.pipelines import one_task
@@ -265,7 +266,7 @@ def test_everything_is_moved_and_the_old_ledger_is_closed_for_all(places: Places
     source, target = places.full(here, 1200), places.new(there)
     source.ledger("compact", "--keep", "0s")
     with source.store() as store:
-        store.run(lambda tx: tx.append("crew_started", {"late": True}))
+        store.run(lambda tx: tx.append(PlainEvent("crew_started", {"late": True})))
     before = source.content()
     with source.store() as early:
         lease = early.run(lambda tx: tx.acquire("other", "holder", 3600))
@@ -275,7 +276,7 @@ def test_everything_is_moved_and_the_old_ledger_is_closed_for_all(places: Places
         assert f"moved {len([1 for k, _ in before if k == 'document'])} documents" in said
         assert target.name in said
         for change in (
-            lambda tx: tx.append("crew_started", {}),
+            lambda tx: tx.append(PlainEvent("crew_started", {})),
             lambda tx: tx.put("counter", {}),
             lambda tx: tx.put("new", {}),
             lambda tx: tx.delete("counter"),
@@ -304,8 +305,8 @@ def test_everything_is_moved_and_the_old_ledger_is_closed_for_all(places: Places
         claimed = late.run(lambda tx: tx.claim("queue", "somebody", 3600, item.id))
         assert claimed is not None
         assert claimed.fence > item.fence
-        assert late.run(lambda tx: tx.append("crew_started", {}, "op-1")) is False
-        late.run(lambda tx: tx.append("crew_started", {}, "after the move"))
+        assert late.run(lambda tx: tx.append(PlainEvent("crew_started", {}), "op-1")) is False
+        late.run(lambda tx: tx.append(PlainEvent("crew_started", {}), "after the move"))
     for words in (("status",), ("events",), ("up",), ("down",), ("kill", "tide-2"), ("ledger", "compact")):
         assert f"was moved to {target.name}".encode() in source.cli(*words, code=74).stderr, words
     # Once more changes nothing: it is finished.
@@ -441,7 +442,7 @@ def test_what_was_exported_is_imported_as_it_was(places: Places, here: str, ther
         target.ledger("import", *words, stdin=stdin)
         assert target.content() == raised(before)
         with target.store() as store:
-            assert store.run(lambda tx: tx.append("crew_started", {}, "op-1")) is False
+            assert store.run(lambda tx: tx.append(PlainEvent("crew_started", {}), "op-1")) is False
         assert "is not empty" in target.ledger("import", *words, code=77, stdin=stdin)
     other = places.full(there, 1)
     assert "not empty" in other.ledger("import", str(files[0]), code=77)
@@ -456,7 +457,7 @@ def test_an_export_beside_writers_is_of_one_instant(places: Places, engine: str)
         number = 0
 
         def step(tx: Tx) -> None:
-            tx.append("crew_started", {"writer": writer, "n": number})
+            tx.append(PlainEvent("crew_started", {"writer": writer, "n": number}))
             tx.put(f"writer/{writer}", {"n": number})
 
         while not over.is_set():
@@ -688,7 +689,7 @@ def test_events_read_the_same_when_they_are_in_the_archive(places: Places, engin
         assert found["bytes"] < size / 2
     with place.store() as store:
         assert len(store.since(middle, 10_000)) == found["counts"]["event"] - 1300
-        store.run(lambda tx: tx.append("crew_started", {"n": -1}))
+        store.run(lambda tx: tx.append(PlainEvent("crew_started", {"n": -1})))
     assert json.loads(place.cli("events", "--json", "--last", "1").stdout)["body"] == {"n": -1}
     following = subprocess.Popen(
         [sys.executable, "-m", "dogwatch", "events", "--json", "--follow", "--since", middle],
@@ -702,7 +703,7 @@ def test_events_read_the_same_when_they_are_in_the_archive(places: Places, engin
         assert [line["body"] for line in lines[:-1]] == [event["body"] for event in before[1]]
         place.ledger("compact", "--keep", "0s")
         with place.store() as store:
-            store.run(lambda tx: tx.append("crew_started", {"n": -2}))
+            store.run(lambda tx: tx.append(PlainEvent("crew_started", {"n": -2})))
         assert json.loads(following.stdout.readline())["body"] == {"n": -2}
     finally:
         following.kill()

@@ -31,7 +31,7 @@ from dogwatch.crew.shared.hands import CrewHands
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import join, renew
 from dogwatch.errors import LeaseLostError
-from dogwatch.ledger.api import Event, Lease
+from dogwatch.ledger.api import Lease, StoredEvent
 from dogwatch.ledger.records import load_all
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Notify, Plan
@@ -170,7 +170,7 @@ class Captain:
 
         self.step_until(over, "the end of the sending")
 
-    def events(self, kind: str = "") -> list[Event]:
+    def events(self, kind: str = "") -> list[StoredEvent]:
         return [event for event in events_of(self.ledger, kind) if event.kind.startswith("notice_")]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.world import tmux
 from dogwatch.world.processes import environment
 from support.fleet import Fleet
@@ -140,7 +140,7 @@ def test_the_terminal_is_set_up_as_documented_and_the_command_is_the_panes_own_p
     fleet.cli("kill", run)
 
 
-def secret_run(fleet: Fleet, sensitive: bool) -> list[Event]:
+def secret_run(fleet: Fleet, sensitive: bool) -> list[StoredEvent]:
     """A run in which secrets stand in a task, on a screen and in a mail, and whose writer dies once."""
     letter = {"mail_send": {"to": "judge", "text": "mail-secret"}}
     steps = [{"say": "screen-secret"}, letter, {"crash": "SIGKILL"}]

@@ -22,6 +22,7 @@ from dogwatch.sim.hands import VirtualCrewHands, VirtualHands
 from dogwatch.sim.invariants import INVARIANTS
 from dogwatch.sim.scenarios import Drawn, Setup
 from dogwatch.sim.simulation import Simulation
+from dogwatch.testing.events import PlainEvent
 
 RUN = "sim-1"
 SEED = 0
@@ -71,7 +72,7 @@ def remove(made: Simulation, key: str) -> None:
 
     def fn(tx: Tx) -> None:
         tx.delete(key)
-        tx.append("heartbeat_received", {}, run=RUN)
+        tx.append(PlainEvent("heartbeat_received", {}, run=RUN))
 
     write(made, fn)
 
@@ -80,14 +81,14 @@ def kill_the_healthy(made: Simulation) -> None:
     """A captain that gives an agent up because it has not heard of it for a moment."""
     agent = at_work(made)
     body = {"reason": "stalled", "evidence": [], "incarnation": agent.incarnation + 1, "backoff_s": 0.0}
-    write(made, lambda tx: tx.append("agent_restarted", body, run=RUN, agent=agent.name))
+    write(made, lambda tx: tx.append(PlainEvent("agent_restarted", body, run=RUN, agent=agent.name)))
 
 
 def kill_who_waits_for_a_person(made: Simulation) -> None:
     agent = at_work(made)
     agent.do("dialog", Header("m0", "dispatch", "p0-0"), "")
     body = {"reason": "stalled", "evidence": [], "incarnation": agent.incarnation + 1, "backoff_s": 0.0}
-    write(made, lambda tx: tx.append("agent_restarted", body, run=RUN, agent=agent.name))
+    write(made, lambda tx: tx.append(PlainEvent("agent_restarted", body, run=RUN, agent=agent.name)))
 
 
 def end_without_a_word(made: Simulation) -> None:
@@ -134,7 +135,7 @@ def leave_the_old_one_alive(made: Simulation) -> None:
 
 def go_back_to_an_earlier_incarnation(made: Simulation) -> None:
     agent = at_work(made)
-    write(made, lambda tx: tx.append("agent_spawned", {"incarnation": 0}, run=RUN, agent=agent.name))
+    write(made, lambda tx: tx.append(PlainEvent("agent_spawned", {"incarnation": 0}, run=RUN, agent=agent.name)))
 
 
 def look_away_at_the_cap(made: Simulation) -> None:
@@ -162,7 +163,7 @@ def grant_twice(made: Simulation) -> None:
 
     def fn(tx: Tx) -> None:
         save(tx, permit)
-        tx.append("heartbeat_received", {}, run=RUN)
+        tx.append(PlainEvent("heartbeat_received", {}, run=RUN))
 
     write(made, fn)
 
@@ -187,7 +188,7 @@ def never_end(made: Simulation) -> None:
 
 def end_without_a_cause(made: Simulation) -> None:
     at_work(made)
-    write(made, lambda tx: tx.append("run_ended", {"state": "FAILED", "cause": ""}, run=RUN))
+    write(made, lambda tx: tx.append(PlainEvent("run_ended", {"state": "FAILED", "cause": ""}, run=RUN)))
 
 
 def stand_still(made: Simulation) -> None:
@@ -198,7 +199,7 @@ def stand_still(made: Simulation) -> None:
         agent.due, agent.turn, agent.ill = [], replace(agent.turn, state="idle", newest=0.0), ""
     made.faults.latest_s = -1000.0
     body = {"state": "FAILED", "cause": "no progress for 900 s"}
-    write(made, lambda tx: tx.append("run_ended", body, run=RUN))
+    write(made, lambda tx: tx.append(PlainEvent("run_ended", body, run=RUN)))
 
 
 def change_what_was_delivered(made: Simulation) -> None:
@@ -210,7 +211,7 @@ def change_what_was_delivered(made: Simulation) -> None:
 
 def clear_and_leave_one(made: Simulation) -> None:
     at_work(made)
-    write(made, lambda tx: tx.append("run_cleared", {"processes": 0}, run=RUN))
+    write(made, lambda tx: tx.append(PlainEvent("run_cleared", {"processes": 0}, run=RUN)))
 
 
 def keep_a_permit(made: Simulation) -> None:
@@ -225,7 +226,8 @@ def tell_a_tier_twice(made: Simulation) -> None:
     alert = {"stall": "#1:hang:1", "tier": 1, "action": ""}
     for number in ("a", "b"):
         told = {**alert, "alert": f"{agent.name}#1:hang:1:{number}"}
-        write(made, lambda tx, told=told: tx.append("alert_raised", told, run=RUN, agent=agent.name))  # type: ignore[misc]
+        event = PlainEvent("alert_raised", told, run=RUN, agent=agent.name)
+        write(made, lambda tx, event=event: tx.append(event))  # type: ignore[misc]
 
 
 def ask_for_the_same_again_and_again(made: Simulation) -> None:
@@ -233,7 +235,8 @@ def ask_for_the_same_again_and_again(made: Simulation) -> None:
     alert = {"stall": "#1:x", "tier": 0, "action": "NUDGE"}
     for number in range(2):
         told = {**alert, "alert": f"{agent.name}#1:x/{number}"}
-        write(made, lambda tx, told=told: tx.append("alert_raised", told, run=RUN, agent=agent.name))  # type: ignore[misc]
+        event = PlainEvent("alert_raised", told, run=RUN, agent=agent.name)
+        write(made, lambda tx, event=event: tx.append(event))  # type: ignore[misc]
 
 
 def go_back_with_a_fence(made: Simulation) -> None:
@@ -259,7 +262,7 @@ def type_twice(made: Simulation) -> None:
 
 def record_what_nobody_knows(made: Simulation) -> None:
     at_work(made)
-    write(made, lambda tx: tx.append("something_happened", {}, run=RUN))
+    write(made, lambda tx: tx.append(PlainEvent("something_happened", {}, run=RUN)))
 
 
 def break_a_step(made: Simulation) -> None:

@@ -24,6 +24,7 @@ from dogwatch.model.records import (
     TaskRecord,
     Verdict,
 )
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.processes import identify
 
@@ -81,8 +82,8 @@ def end_run(store: Store, run: str, state: str = "COMPLETED", cause: str = "") -
     def fn(tx: Tx) -> None:
         ended = partial(replace, state=state, ended=tx.now, cause=cause, cleared=True, phase=2)
         change(tx, RunRecord, f"run/{run}", ended)
-        tx.append("run_ended", {"state": state, "cause": cause, "sha256": ""}, f"ended:{run}", run=run)
-        tx.append("run_cleared", {"processes": 3}, f"cleared:{run}", run=run)
+        tx.append(PlainEvent("run_ended", {"state": state, "cause": cause, "sha256": ""}, run=run), f"ended:{run}")
+        tx.append(PlainEvent("run_cleared", {"processes": 3}, run=run), f"cleared:{run}")
         tx.delete(f"active/{run}")
         tx.delete(f"queued/{run}")
 
@@ -111,9 +112,9 @@ def go_halfway(store: Store, run: str, pid: int) -> None:
         verdicts = {"auditor-1": Verdict(approve=True, note="fine", round=1)}
         save(tx, CheckpointRecord(run=run, checkpoint="review", phase=1, state="asked", round=1, verdicts=verdicts))
         asked = {"checkpoint": "review", "round": 1, "artifact": "draft.md", "reviewers": ["auditor-1", "auditor-2"]}
-        tx.append("checkpoint_asked", asked, run=run)
+        tx.append(PlainEvent("checkpoint_asked", asked, run=run))
         save(tx, GateRecord(run=run, phase=0, gate="counted", state="passed", exit_code=0))
-        tx.append("milestone_reached", {"milestone": "drafted"}, f"milestone:{run}:drafted", run=run)
+        tx.append(PlainEvent("milestone_reached", {"milestone": "drafted"}, run=run), f"milestone:{run}:drafted")
         save(tx, CrewRecord(member="captain", run=run, process=process, started=tx.now, starts=2))
         save(tx, CrewRecord(member="watchdog", run=run, process=ProcessId(now.boot, pid, 1), started=tx.now))
         save(tx, CrewRecord(member="dispatcher", run="", process=process, started=tx.now))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dogwatch.coordination.ledgers import open_home_ledger
-from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
@@ -51,7 +51,7 @@ class Fleet:
         self.boot = SystemClock().now().boot
         self._ledger: Store | None = None
         self._children: list[subprocess.Popen[bytes]] = []
-        self._events: list[Event] = []
+        self._events: list[StoredEvent] = []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -133,7 +133,7 @@ class Fleet:
     def view(self, run: str) -> RunView:
         return self.ledger.read(lambda reader: load_run(reader, run))
 
-    def events(self, kind: str = "", agent: str = "") -> list[Event]:
+    def events(self, kind: str = "", agent: str = "") -> list[StoredEvent]:
         """All events, in the order of their commits; of `kind` and `agent` only where these are given."""
         self._events += events_since(self.ledger, self._events[-1].cursor if self._events else START)
         return [e for e in self._events if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
@@ -144,7 +144,7 @@ class Fleet:
         lines = path.read_text().splitlines() if path.exists() else []
         return [deed for line in lines if (deed := json.loads(line)) and (not did or deed["did"] == did)]
 
-    def wait_event(self, kind: str, agent: str = "", timeout_s: float = 120) -> Event:
+    def wait_event(self, kind: str, agent: str = "", timeout_s: float = 120) -> StoredEvent:
         return wait_for(lambda: self.events(kind, agent), timeout_s, f"{kind} of {agent or 'anybody'}")[0]
 
     def wait_over(self, run: str, timeout_s: float = 240) -> RunView:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import save
 from dogwatch.model.memory import HostRecord
 
@@ -26,15 +26,15 @@ def wait_for(fn: Callable[[], T], timeout_s: float = 60, what: str | Callable[[]
     return value
 
 
-def events_of(ledger: Store, kind: str = "", agent: str = "") -> list[Event]:
+def events_of(ledger: Store, kind: str = "", agent: str = "") -> list[StoredEvent]:
     """All events, in the order of their commits; of `kind` and `agent` only where these are given."""
     found = events_since(ledger, START)
     return [e for e in found if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
 
 
-def events_since(ledger: Store, cursor: str) -> list[Event]:
+def events_since(ledger: Store, cursor: str) -> list[StoredEvent]:
     """The events after the one with this cursor."""
-    found: list[Event] = []
+    found: list[StoredEvent] = []
     while page := ledger.since(cursor, 500):
         found += page
         cursor = page[-1].cursor

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import Event, Store, Tx
+from dogwatch.ledger.api import Store, StoredEvent, Tx
 from dogwatch.ledger.copying import records
 from dogwatch.ledger.records import change, save
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.cli_ledgers import add_run, end_run
 from support.commands import call
@@ -85,7 +86,7 @@ class Place:
         with self.store(maintenance=True) as store:
             return store.read(lambda reader: list(records(reader)))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StoredEvent]:
         with self.store() as store:
             return events_of(store)
 
@@ -144,7 +145,10 @@ def fill(store: Store, events: int) -> None:
         def append(tx: Tx, first: int = first) -> None:
             for number in range(first, min(events, first + 500)):
                 body = {"n": number, "text": "é\0\ud800 \u2028" * (number % 7), "share": number / 7, "deep": [[{}]]}
-                tx.append("crew_started", body, f"op-{number}" if number % 3 else "", run=running if number % 2 else "")
+                tx.append(
+                    PlainEvent("crew_started", body, run=running if number % 2 else ""),
+                    f"op-{number}" if number % 3 else "",
+                )
 
         store.run(append)
 
@@ -153,13 +157,13 @@ def _work(tx: Tx, run: str) -> None:
     key = f"agent/{run}/writer"
     process = ProcessId(tx.now.boot, 1, 1)
     change(tx, AgentRecord, key, lambda agent: replace(agent, state="WAITING", process=process, incarnation=1))
-    tx.append("agent_spawned", {"pid": 1}, f"spawned:{key}:1", run=run, agent="writer")
+    tx.append(PlainEvent("agent_spawned", {"pid": 1}, run=run, agent="writer"), f"spawned:{key}:1")
     draft = TaskRecord(run=run, task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
     save(tx, replace(draft, state="accepted", agent="writer", attempt=1, dispatched=tx.now, finished=tx.now))
-    tx.append("task_accepted", {"task": "draft"}, f"accepted:{run}:draft", run=run, agent="writer")
+    tx.append(PlainEvent("task_accepted", {"task": "draft"}, run=run, agent="writer"), f"accepted:{run}:draft")
     about: dict[str, Any] = {"to": "writer", "sender": "captain", "kind": "task", "subject": "draft", "body": "Write."}
     message = save(tx, MessageRecord(run=run, id="m1", queued=tx.now, incarnation=1, **about))
-    tx.append("message_sent", {"message": "m1"}, f"message:{message.key}", run=run, agent="writer")
+    tx.append(PlainEvent("message_sent", {"message": "m1"}, run=run, agent="writer"), f"message:{message.key}")
 
 
 def _rest(tx: Tx) -> None:

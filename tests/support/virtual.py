@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dogwatch.coordination.usage import AgentTally
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.sim.agents import Script, VirtualAgent
 from dogwatch.sim.berths import Berth
 from dogwatch.sim.door import Call, VirtualDoor
@@ -35,5 +35,5 @@ class Machine(SimulatedMachine):
     def tally(self, run: str, agent: str) -> AgentTally | None:
         return self.tallies.get(agent)
 
-    def events(self, kind: str = "", agent: str = "", run: str = "") -> list[Event]:
+    def events(self, kind: str = "", agent: str = "", run: str = "") -> list[StoredEvent]:
         return events_of(self.ledger, kind, agent)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from torture.verify import History, violations
 
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
 from support.helpers import wait_for
 
@@ -141,7 +141,7 @@ def sound() -> History:
     ]
     moment = Moment("boot", 1.0, 1.0)
     events = [
-        Event(str(number), kind, body, moment, run, "", op_id)
+        StoredEvent(str(number), kind, body, moment, run, "", op_id)
         for number, (kind, op_id, run, body) in enumerate(facts, start=1)
     ]
     ops = list(dict.fromkeys(event.op_id.partition("#")[0] for event in events))
@@ -176,7 +176,7 @@ def dropped(*op_ids: str) -> Callable[[History], History]:
 def moved(op_id: str, behind: str) -> Callable[[History], History]:
     """The history with one event at another place."""
 
-    def move(events: list[Event]) -> list[Event]:
+    def move(events: list[StoredEvent]) -> list[StoredEvent]:
         event = next(event for event in events if event.op_id == op_id)
         events.remove(event)
         events.insert([other.op_id for other in events].index(behind) + 1, event)
@@ -185,7 +185,7 @@ def moved(op_id: str, behind: str) -> Callable[[History], History]:
     return rearranged(move)
 
 
-def rearranged(change: Callable[[list[Event]], list[Event]]) -> Callable[[History], History]:
+def rearranged(change: Callable[[list[StoredEvent]], list[StoredEvent]]) -> Callable[[History], History]:
     def apply(history: History) -> History:
         events = change(list(history.events))
         return dataclasses.replace(

@@ -13,7 +13,7 @@ import pytest
 from dogwatch.coordination.agents import replace_agent
 from dogwatch.coordination.queues import checkins_queue, orders_queue
 from dogwatch.coordination.runs import create_run
-from dogwatch.ledger.api import Event, Reader, Store, Tx
+from dogwatch.ledger.api import Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.records import load, load_all, save
 from dogwatch.model.admission import MemoryProfile, PermitRecord, WaitRecord
 from dogwatch.model.brief import Header
@@ -93,7 +93,7 @@ class Ship(Machine):
         self.forms: dict[str, Shape] = {}
         self.paces: dict[str, float] = {}
         self.commits: Callable[[Berth], None] = lambda berth: None
-        self.told: list[Event] = []
+        self.told: list[StoredEvent] = []
         self.idle_max_s = STRETCH_S
         self.lowest_bytes = host.size_bytes
 
@@ -152,10 +152,10 @@ class Ship(Machine):
     def agent(self, key: str = "v-1/writer") -> VirtualAgent:
         return self.clients[key]
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: StoredEvent) -> None:
         self.told.append(event)
 
-    def events(self, kind: str = "", agent: str = "", run: str = "") -> list[Event]:
+    def events(self, kind: str = "", agent: str = "", run: str = "") -> list[StoredEvent]:
         return [e for e in self.told if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
 
     # What is done.
@@ -165,7 +165,7 @@ class Ship(Machine):
         self.host = host
         self.run_until(lambda: self.zone() == zone, 300)
 
-    def until(self, kind: str, agent: str = "", count: int = 1, limit_s: float = 600.0) -> list[Event]:
+    def until(self, kind: str, agent: str = "", count: int = 1, limit_s: float = 600.0) -> list[StoredEvent]:
         self.run_until(lambda: len(self.events(kind, agent)) >= count, limit_s)
         return self.events(kind, agent)
 

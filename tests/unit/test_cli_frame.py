@@ -14,7 +14,7 @@ from rich.console import Console
 from dogwatch.cli.frame import Frame, lay_out
 from dogwatch.cli.live import _drawn
 from dogwatch.cli.snapshot import take
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
 from dogwatch.world.clock import SystemClock
 from support.cli_ledgers import add_run, admit_run, end_run, go_halfway, ledger_at
@@ -36,7 +36,9 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def frame(snapshot: dict[str, Any], events: int = 8, extra: int = 0) -> Frame:
     now = Moment("boot", 100.0, 100.0)
     told = [
-        Event(str(n), "task_failed", {"task": f"t{n}", "note": "n" * 300}, Moment("boot", n, n), "tide-1", "writer", "")
+        StoredEvent(
+            str(n), "task_failed", {"task": f"t{n}", "note": "n" * 300}, Moment("boot", n, n), "tide-1", "writer", ""
+        )
         for n in range(events)
     ]
     return Frame(snapshot, told, [f"fault {n}: a long line of it {'x' * 100}" for n in range(extra)], now)

@@ -19,6 +19,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.records import RunRecord, TaskRecord
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
 
@@ -79,7 +80,7 @@ def look(store: Store, *names: str, prefix: str = "") -> dict[str, Any]:
 
 def tell(store: Store, run: str, kind: str, body: Mapping[str, Any], times: int = 1) -> None:
     for _ in range(times):
-        store.run(lambda tx: tx.append(kind, body, run=run))
+        store.run(lambda tx: tx.append(PlainEvent(kind, body, run=run)))
 
 
 def test_stalls_memory_interventions_and_checkpoints_are_counted_by_run(store: Store) -> None:
@@ -102,7 +103,7 @@ def test_the_zone_is_known_also_where_it_has_never_changed(store: Store) -> None
     store.run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now, zone="YELLOW")))
     assert look(store, run)["zones"] == {"GREEN": 0.0, "YELLOW": 1.0, "RED": 0.0}
     end_run(store, run)
-    store.run(lambda tx: tx.append("zone_changed", {"zone": "YELLOW", "before": "RED"}))
+    store.run(lambda tx: tx.append(PlainEvent("zone_changed", {"zone": "YELLOW", "before": "RED"})))
     assert look(store, run)["zones"] == {"GREEN": 0.0, "YELLOW": 0.0, "RED": 1.0}
 
 

@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dogwatch.cli.sentences import LENGTH_MAX, QUIET_KINDS, SENTENCES, sentence
-from dogwatch.ledger.api import Event
-from dogwatch.model.events import EVENTS
+from dogwatch.ledger.api import StoredEvent
+from dogwatch.model.events import KINDS
 from dogwatch.model.moment import Moment
 
 AT = Moment("boot", 1.0, 1.0)
 
 
-def event(kind: str, agent: str = "writer", /, **body: Any) -> Event:
-    return Event("1", kind, body, AT, "tide-1", agent, "")
+def event(kind: str, agent: str = "writer", /, **body: Any) -> StoredEvent:
+    return StoredEvent("1", kind, body, AT, "tide-1", agent, "")
 
 
 def test_each_kind_has_one_sentence_and_no_sentence_is_left_over() -> None:
-    assert set(SENTENCES) == set(EVENTS)
-    assert set(EVENTS) >= QUIET_KINDS
+    assert set(SENTENCES) == set(KINDS)
+    assert set(KINDS) >= QUIET_KINDS
 
 
-@pytest.mark.parametrize("kind", EVENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_event_without_facts_still_has_a_sentence(kind: str) -> None:
     text = sentence(event(kind, ""))
     assert text == text.strip()
@@ -59,7 +59,7 @@ def test_an_event_without_facts_still_has_a_sentence(kind: str) -> None:
         ),
     ],
 )
-def test_the_key_facts_are_told(told: Event, expected: str) -> None:
+def test_the_key_facts_are_told(told: StoredEvent, expected: str) -> None:
     assert sentence(told) == expected
 
 
@@ -71,7 +71,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
 
 
 @given(
-    kind=st.sampled_from(sorted(EVENTS)),
+    kind=st.sampled_from(sorted(KINDS)),
     body=st.dictionaries(st.sampled_from("task note reason agents quiet_s took_s cause nudges spec".split()), VALUES),
 )
 def test_hostile_facts_make_one_printable_line_of_limited_length(kind: str, body: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dogwatch.cli.snapshot import take
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import save
 from dogwatch.model.tally import Tally, TallyRecord, Tokens
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.cli_ledgers import add_run, ledger_at, short_home
 
@@ -41,7 +42,7 @@ def fill(store: Store) -> str:
     run = add_run(store)
     store.run(lambda tx: save(tx, TallyRecord(run=run, agent="writer", incarnations=TALLIES)))
     body = {"rule": "kill.foreign", "severity": "critical", "command": "kill 7", "count": 1, "reason": "not yours"}
-    store.run(lambda tx: tx.append("guard_denied", body, run=run, agent="writer"))
+    store.run(lambda tx: tx.append(PlainEvent("guard_denied", body, run=run, agent="writer")))
     return run
 
 

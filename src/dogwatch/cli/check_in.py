@@ -15,8 +15,9 @@ from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.table import clean
 from dogwatch.coordination.queues import checkins_queue
 from dogwatch.errors import AwayError, DogwatchError, NotFoundError, RefusedError, UsageError
-from dogwatch.ledger.api import Event, Store, Tx
+from dogwatch.ledger.api import Store, StoredEvent, Tx
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model.events.operator import CheckInAsked
 from dogwatch.model.records import MessageRecord
 
 EXAMPLE = 'dogwatch check-in overnight-1/writer "How far are you, and what is missing?"'
@@ -77,19 +78,19 @@ def execute(arguments: argparse.Namespace) -> int:
 def _ask(ledger: Store, run: str, agent: str, to: str, question: str) -> str:
     def fn(tx: Tx) -> str:
         item = tx.push(checkins_queue(run), {"agent": agent, "to": to, "question": question}) or ""
-        tx.append("check_in_asked", {"check_in": item, "to": to, "question": question}, run=run, agent=agent)
+        tx.append(CheckInAsked(check_in=item, to=to, question=question, run=run, agent=agent))
         return item
 
     return ledger.run(fn)
 
 
-def _outcome(ledger: Store, run: str, item: str) -> Event | None:
+def _outcome(ledger: Store, run: str, item: str) -> StoredEvent | None:
     kinds = ("check_in_answered", "check_in_failed")
     recent = ledger.read(lambda r: r.recent(RECENT, run, kinds))
     return next((event for event in recent if event.body["check_in"] == item), None)
 
 
-def _show(ledger: Store, event: Event, run: str, agent: str, *, as_json: bool) -> int:
+def _show(ledger: Store, event: StoredEvent, run: str, agent: str, *, as_json: bool) -> int:
     key = f"message/{run}/{event.body['message']}"
     letter = ledger.read(lambda r: load(r, MessageRecord, key) or load(r, MessageRecord, f"past-{key}"))
     text = letter.body if letter is not None else ""

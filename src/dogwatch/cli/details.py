@@ -8,14 +8,14 @@ from typing import Any
 from dogwatch.cli.sentences import sentence
 from dogwatch.cli.snapshot import shown_state
 from dogwatch.cli.table import COLOURS, clean, columns, cut, duration, paint, size
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
 
 Run = dict[str, Any]
 Row = tuple[str, ...]
 
 
-def detail(run: Run, events: Sequence[Event], now: Moment, colour: bool, width: int | None) -> list[str]:
+def detail(run: Run, events: Sequence[StoredEvent], now: Moment, colour: bool, width: int | None) -> list[str]:
     """The run's facts, then a table for each kind of thing that it has, then its last events."""
     lines = [_title(run, colour), *(cut(f"  {name:<12}{clean(value)}", width) for name, value in _facts(run))]
     for heading, rows in _tables(run):

@@ -17,8 +17,8 @@ from dogwatch.cli.framework import open_ledger, the_home
 from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import note
 from dogwatch.errors import NotFoundError, UsageError
-from dogwatch.ledger.api import START, Event, Reader, Store
-from dogwatch.model.events import EVENTS
+from dogwatch.ledger.api import START, Reader, Store, StoredEvent
+from dogwatch.model.events import KINDS
 
 EXAMPLE = "dogwatch events overnight-1 --follow --kind agent_restarted --kind task_accepted"
 PAGE = 500
@@ -51,15 +51,15 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.last < 0:
         raise UsageError(f"--last is {arguments.last}", hint="a number of events, 0 or more")
     for kind in arguments.kind:
-        if kind not in EVENTS:
+        if kind not in KINDS:
             import difflib
 
-            close = difflib.get_close_matches(kind, EVENTS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(EVENTS)}"
+            close = difflib.get_close_matches(kind, KINDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(KINDS)}"
             raise UsageError(f"there is no kind of event {kind!r}", hint=hint)
 
 
-def _show(ledger: Store, arguments: argparse.Namespace) -> tuple[str, Sequence[Event]]:
+def _show(ledger: Store, arguments: argparse.Namespace) -> tuple[str, Sequence[StoredEvent]]:
     """Prints what has happened so far, and returns the cursor behind which following goes on, with those events that
     were shown and come behind it all the same."""
     if arguments.since is not None:
@@ -71,7 +71,7 @@ def _show(ledger: Store, arguments: argparse.Namespace) -> tuple[str, Sequence[E
     return cursor, [event for event in events if event.cursor == cursor]
 
 
-def _latest(reader: Reader, arguments: argparse.Namespace) -> tuple[Sequence[Event], str]:
+def _latest(reader: Reader, arguments: argparse.Namespace) -> tuple[Sequence[StoredEvent], str]:
     """The newest events that are wanted, and the cursor of the newest of all, where following goes on."""
     newest = reader.recent(1)
     cursor = newest[0].cursor if newest else START
@@ -84,7 +84,7 @@ def _latest(reader: Reader, arguments: argparse.Namespace) -> tuple[Sequence[Eve
         n *= 4
 
 
-def _print_since(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[Event]) -> str:
+def _print_since(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[StoredEvent]) -> str:
     """Prints everything after the cursor but what was shown already, and returns the last one's."""
     while events := ledger.since(cursor, PAGE, arguments.run):
         wanted = [event for event in events if _is_wanted(event, arguments)]
@@ -93,15 +93,15 @@ def _print_since(ledger: Store, arguments: argparse.Namespace, cursor: str, show
     return cursor
 
 
-def _is_among(event: Event, others: Sequence[Event]) -> bool:
+def _is_among(event: StoredEvent, others: Sequence[StoredEvent]) -> bool:
     return any(replace(other, cursor=event.cursor) == event for other in others)
 
 
-def _is_wanted(event: Event, arguments: argparse.Namespace) -> bool:
+def _is_wanted(event: StoredEvent, arguments: argparse.Namespace) -> bool:
     return (not arguments.kind or event.kind in arguments.kind) and arguments.agent in ("", event.agent)
 
 
-def _follow(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[Event]) -> None:
+def _follow(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[StoredEvent]) -> None:
     run = f"run/{arguments.run}" if arguments.run else ""
 
     def step() -> bool:
@@ -118,18 +118,18 @@ def _follow(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Se
     until_left(step)
 
 
-def _print(events: Sequence[Event], *, as_json: bool) -> None:
+def _print(events: Sequence[StoredEvent], *, as_json: bool) -> None:
     for event in events:
         print(_json_line(event) if as_json else _line(event))
 
 
-def _json_line(event: Event) -> str:
+def _json_line(event: StoredEvent) -> str:
     at = {"boot": event.at.boot, "mono": event.at.mono, "wall": event.at.wall}
     known = {"cursor": event.cursor, "kind": event.kind, "at": at, "run": event.run, "agent": event.agent}
     return json.dumps({**known, "body": event.body, "op_id": event.op_id}, ensure_ascii=False)
 
 
-def _line(event: Event) -> str:
+def _line(event: StoredEvent) -> str:
     at = time.strftime("%m-%d %H:%M:%S", time.localtime(event.at.wall))
     where = "/".join(part for part in (event.run, event.agent) if part)
     return f"{at}  {where:<24} {event.kind:<20} {sentence(event)}"

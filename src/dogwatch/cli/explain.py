@@ -17,7 +17,7 @@ from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import clean, duration, number, paint, wants_colour
 from dogwatch.errors import NotFoundError
 from dogwatch.guard.severity import severity
-from dogwatch.ledger.api import Event, Reader
+from dogwatch.ledger.api import Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
@@ -75,7 +75,7 @@ Story = tuple[
     AgentWatch | None,
     Sequence[DecisionRecord],
     Tally,
-    Sequence[Event],
+    Sequence[StoredEvent],
     ReadingRecord | None,
     Sequence[OverdueSubagent],
 ]
@@ -111,12 +111,12 @@ def _decisions(reader: Reader, run: str) -> list[DecisionRecord]:
     return sorted(found, key=lambda one: one.at.wall)
 
 
-def _alerts(reader: Reader, name: str) -> list[Event]:
+def _alerts(reader: Reader, name: str) -> list[StoredEvent]:
     found = reader.recent(ALERTS_MAX, kinds=["alert_raised"])
     return [event for event in found if name in (event.body.get("alert"), f"{event.run}/{event.body.get('alert')}")]
 
 
-def _decisions_of(reader: Reader, event: Event) -> list[DecisionRecord]:
+def _decisions_of(reader: Reader, event: StoredEvent) -> list[DecisionRecord]:
     return [one for one in _decisions(reader, event.run) if one.alert == event.body.get("alert")]
 
 
@@ -125,7 +125,7 @@ def _sentences(
     seen: AgentWatch | None,
     decisions: Sequence[DecisionRecord],
     tally: Tally,
-    troubles: Sequence[Event],
+    troubles: Sequence[StoredEvent],
     reading: ReadingRecord | None,
     overdue: Sequence[OverdueSubagent],
     now: Moment,
@@ -185,7 +185,7 @@ def _counted(tally: Tally) -> Iterator[str]:
         yield f"The guard has denied it {number(sum(tally.denied.values()), 'command')}: {', '.join(rules)}."
 
 
-def _strange(event: Event) -> Iterator[str]:
+def _strange(event: StoredEvent) -> Iterator[str]:
     """What stood on a screen that nobody knows, and what to do with it."""
     if event.kind == "screen_unknown":
         yield from (f"      │ {clean(line)}" for line in event.body.get("lines", ()))
@@ -228,7 +228,7 @@ def _told(decision: DecisionRecord) -> Iterator[str]:
     yield f"  Outcome: {outcome}."
 
 
-def _alert(decisions: Sequence[DecisionRecord], event: Event) -> Iterator[str]:
+def _alert(decisions: Sequence[DecisionRecord], event: StoredEvent) -> Iterator[str]:
     yield paint(f"{event.run}: alert {event.body['alert']}", "bold", colour=wants_colour(sys.stdout))
     yield from (f"  {clean(line)}" for line in words(event.body))
     if not decisions:
@@ -242,7 +242,7 @@ def _plain(
     seen: AgentWatch | None,
     decisions: Sequence[DecisionRecord],
     tally: Tally,
-    troubles: Sequence[Event],
+    troubles: Sequence[StoredEvent],
     reading: ReadingRecord | None,
     overdue: Sequence[OverdueSubagent],
 ) -> dict[str, Any]:

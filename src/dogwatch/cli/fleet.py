@@ -19,6 +19,7 @@ from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import AwayError, DogwatchError
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load, load_all, load_run
+from dogwatch.model.events.operator import OrderGiven
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.world.clock import SystemClock
@@ -105,8 +106,8 @@ def order(ledger: Store, run: str, agent: str = "", cause: str = "") -> None:
     body = {"agent": agent, "cause": cause, "by": "operator"}
 
     def give(tx: Tx) -> None:
-        item = tx.push(orders_queue(run), body)
-        tx.append("order_given", {**body, "order": item}, run=run, agent=agent)
+        item = tx.push(orders_queue(run), body) or ""
+        tx.append(OrderGiven(cause=cause, by="operator", order=item, run=run, agent=agent))
 
     ledger.run(give)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import COLOURS, clean, duration, number
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
 
 Line = list[tuple[str, str]]
@@ -22,7 +22,7 @@ class Frame:
     """What is shown: a snapshot, the last events of its runs, further lines of the caller's, and the time of it."""
 
     snapshot: dict[str, Any]
-    events: Sequence[Event]
+    events: Sequence[StoredEvent]
     extra: Sequence[str]
     now: Moment
 

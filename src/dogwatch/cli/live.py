@@ -19,7 +19,7 @@ from rich.text import Text
 from dogwatch.cli.frame import Frame, Line, lay_out
 from dogwatch.cli.sentences import QUIET_KINDS, SENTENCES
 from dogwatch.cli.snapshot import take
-from dogwatch.ledger.api import Event, Reader, Store
+from dogwatch.ledger.api import Reader, Store, StoredEvent
 from dogwatch.world.clock import SystemClock
 
 REDRAW_S_MAX = 0.5
@@ -73,7 +73,7 @@ def _measure(console: Console) -> None:
 def _look(ledger: Store, runs: list[str] | None, extra: Extra | None) -> Frame:
     clock = SystemClock()
 
-    def read(reader: Reader) -> tuple[dict[str, Any], list[Event]]:
+    def read(reader: Reader) -> tuple[dict[str, Any], list[StoredEvent]]:
         snapshot = take(reader, runs, clock.now())
         shown = [run["run"] for run in snapshot["runs"] if runs is not None or not run["cleared"]]
         events = [event for run in shown for event in reader.recent(EVENTS_SHOWN_MAX, run, _TOLD)]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from dogwatch.actions.kill import send_signal
-from dogwatch.ledger.api import Event, Store
+from dogwatch.ledger.api import Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
 from dogwatch.model.view import RunView
 from dogwatch.world.clock import SystemClock
 
-Fact = Callable[[Event], bool]
+Fact = Callable[[StoredEvent], bool]
 Victim = Callable[[Store, RunView], ProcessId | None]
 
 
@@ -104,7 +104,7 @@ def inject_and_follow(ledger: Store, broken: Sequence[Mishap], truth: str) -> No
             mishap.mended = next((e.at.mono for e in since if mishap.mending(e)), 0.0)
 
 
-def _recent(ledger: Store, run: str) -> Sequence[Event]:
+def _recent(ledger: Store, run: str) -> Sequence[StoredEvent]:
     return ledger.read(lambda reader: reader.recent(500, run))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from dogwatch.cli.progress import begun
 from dogwatch.cli.rounds import DELIVERED, first_attempt
 from dogwatch.cli.table import columns, duration
-from dogwatch.ledger.api import Event, Reader
+from dogwatch.ledger.api import Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.codec import encode
 from dogwatch.model.memory import ZONES, HostRecord
@@ -82,7 +82,7 @@ def _counts(reader: Reader, run: str) -> dict[str, int]:
     return {name: found[name] for name in COUNTED}
 
 
-def _counts_as(event: Event) -> str:
+def _counts_as(event: StoredEvent) -> str:
     """Under which of the counts the event goes; empty for none."""
     if event.kind == "alert_raised":
         return "stall_detections" if int(event.body.get("tier", 0)) >= STALL_TIER else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dogwatch.cli.table import clean, duration, number
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 
 LENGTH_MAX = 300
 QUIET_KINDS = frozenset(
@@ -19,7 +19,7 @@ QUIET_KINDS = frozenset(
 class Facts:
     """An event's body as text: a fact that is not there is empty, so that events of any version have a sentence."""
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: StoredEvent) -> None:
         self.body = event.body
         self.agent = event.agent or "?"
 
@@ -46,7 +46,7 @@ class Facts:
         return f"{before}{self[name]}" if self[name] else ""
 
 
-def sentence(event: Event) -> str:
+def sentence(event: StoredEvent) -> str:
     """What happened. A kind that this version does not know is shown by its name."""
     tell = SENTENCES.get(event.kind)
     plain = tell(Facts(event)) if tell else f"{event.agent} {event.kind.replace('_', ' ')}"

@@ -20,7 +20,7 @@ from dogwatch.cli.framework import open_ledger
 from dogwatch.cli.rehearsing import set_stage
 from dogwatch.coordination.runs import create_run
 from dogwatch.harness import Harness
-from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord, RunRecord, WatchRecord
@@ -59,7 +59,7 @@ class Check:
 class _Seen:
     """What has come of the trial so far."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[StoredEvent] = field(default_factory=list)
     screens: set[str] = field(default_factory=set)
     strange: tuple[str, ...] = ()
     """A screen that is not known although the hooks say what is done; before any of them, the one that stands there."""
@@ -69,7 +69,7 @@ class _Seen:
     requests: list[dict[str, Any]] = field(default_factory=list)
     run: RunRecord | None = None
 
-    def of(self, event: str, /, **body: Any) -> list[Event]:
+    def of(self, event: str, /, **body: Any) -> list[StoredEvent]:
         return [one for one in self.events if one.kind == event and body.items() <= dict(one.body).items()]
 
 

@@ -15,6 +15,7 @@ from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load, load_all, load_whole, save
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.codec import decode
+from dogwatch.model.events.admission import LaunchHeld
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
@@ -65,8 +66,10 @@ def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) 
             since = waiting.since if waiting is not None and same else tx.now
             save(tx, WaitRecord(launch=launch, since=since, answer=answer))
         if waiting is None or waiting.answer.limit != answer.limit:
-            body = {"holder": launch.holder, "limit": answer.limit, "reason": answer.reason}
-            tx.append("launch_held", body, run=launch.run, agent=launch.agent)
+            event = LaunchHeld(
+                holder=launch.holder, limit=answer.limit, reason=answer.reason, run=launch.run, agent=launch.agent
+            )
+            tx.append(event)
         return answer
     if waiting is not None:
         tx.delete(waiting.key)

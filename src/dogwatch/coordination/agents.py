@@ -9,6 +9,9 @@ from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load_all, save
+from dogwatch.model.events.admission import AgentReclaimed
+from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
+from dogwatch.model.events.tasks import TaskReturned
 from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
@@ -42,7 +45,7 @@ def restart(
     if counts and len(recent) >= limits.restarts_max:
         cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
         save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause))
-        tx.append("agent_quarantined", {"reason": cause, "evidence": evidence}, run=agent.run, agent=agent.agent)
+        tx.append(AgentQuarantined(reason=cause, evidence=tuple(evidence), run=agent.run, agent=agent.agent))
         title = f"{agent.agent} is not started again"
         push_notice(tx, agent.run, "quarantine", f"{agent.agent}:{agent.incarnation}", title, cause, agent.agent)
         return True
@@ -70,9 +73,15 @@ def restart(
             not_before=tx.now.plus(backoff_s) if backoff_s else None,
         ),
     )
-    body = {"reason": reason, "evidence": evidence, "incarnation": incarnation, "backoff_s": backoff_s}
-    op_id = f"restart:{agent.key}:{incarnation}"
-    tx.append("agent_reclaimed" if rests else "agent_restarted", body, op_id, run=agent.run, agent=agent.agent)
+    event = (AgentReclaimed if rests else AgentRestarted)(
+        reason=reason,
+        evidence=tuple(evidence),
+        incarnation=incarnation,
+        backoff_s=backoff_s,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"restart:{agent.key}:{incarnation}")
     _pass_on(tx, view, successor, rests=rests)
     return True
 
@@ -107,8 +116,8 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             replacement_count=agent.replacement_count + 1,
         ),
     )
-    body = {"successor": name, "reason": reason, "evidence": evidence}
-    tx.append("agent_replaced", body, f"replaced:{agent.key}", run=agent.run, agent=agent.agent)
+    event = AgentReplaced(successor=name, reason=reason, evidence=tuple(evidence), run=agent.run, agent=agent.agent)
+    tx.append(event, f"replaced:{agent.key}")
     for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):
         if task.state not in TASK.ends and task.state != "accepted" and agent.agent in task.holders:
             if task.agent == agent.agent and task.state in OPEN:
@@ -129,10 +138,8 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
 
 def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
     """A start that failed counts like any other failure of the agent."""
-    body = {"incarnation": agent.incarnation, "reason": reason}
-    tx.append(
-        "agent_spawn_failed", body, f"spawn-failed:{agent.key}:{agent.incarnation}", run=agent.run, agent=agent.agent
-    )
+    event = AgentSpawnFailed(incarnation=agent.incarnation, reason=reason, run=agent.run, agent=agent.agent)
+    tx.append(event, f"spawn-failed:{agent.key}:{agent.incarnation}")
     return restart(tx, view, agent, f"spawn_failed ({reason})", [reason])
 
 
@@ -142,8 +149,8 @@ def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
     if task is not None:
         count_end(tx, task)
         save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=task.attempt - 1))
-        body = {"task": task.task, "note": f"incarnation {agent.incarnation} of {agent.agent} is gone"}
-        tx.append("task_returned", body, run=agent.run, agent=agent.agent)
+        note = f"incarnation {agent.incarnation} of {agent.agent} is gone"
+        tx.append(TaskReturned(task=task.task, note=note, run=agent.run, agent=agent.agent))
 
 
 def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> None:

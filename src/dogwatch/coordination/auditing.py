@@ -8,7 +8,7 @@ from dogwatch.ledger.api import Reader
 from dogwatch.ledger.copying import all_events
 from dogwatch.ledger.records import Record
 from dogwatch.model.codec import decode
-from dogwatch.model.events import EVENTS
+from dogwatch.model.events import KINDS
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import (
@@ -47,7 +47,7 @@ class _Story:
         self.unknown: set[str] = set()
         for event in all_events(reader):
             self.operations.add(event.op_id)
-            if event.kind not in EVENTS:
+            if event.kind not in KINDS:
                 self.unknown.add(event.kind)
             elif event.kind == "run_ended":
                 self.ends.setdefault(event.run, []).append(str(event.body.get("state")))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dogwatch.coordination.agents import BACKOFF_S_MAX
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
+from dogwatch.model.events.alerts import ActionTaken
 from dogwatch.model.records import AgentRecord, DecisionRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.verify import alternatives
@@ -45,12 +46,14 @@ def decide(
         verify_by=tx.now.plus(verify_s.get(action, 2 * limits.nudge_s + limits.receipt_s)),
     )
     save(tx, decision)
-    body = {
-        "decision": decision.id,
-        "action": action,
-        "diagnosis": diagnosis,
-        "evidence": list(evidence),
-        "alternatives": list(decision.alternatives),
-        "alert": alert,
-    }
-    tx.append("action_taken", body, f"action:{decision.run}:{decision.id}", run=agent.run, agent=agent.agent)
+    event = ActionTaken(
+        decision=decision.id,
+        action=action,
+        diagnosis=diagnosis,
+        evidence=decision.evidence,
+        alternatives=decision.alternatives,
+        alert=alert,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"action:{decision.run}:{decision.id}")

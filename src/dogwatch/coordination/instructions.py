@@ -8,6 +8,7 @@ from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model import brief
 from dogwatch.model.codec import encode
+from dogwatch.model.events.mail import MessageHeld, MessageSent
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.versions import ReadingRecord
 from dogwatch.model.view import RunView
@@ -51,8 +52,8 @@ def debt(tx: Tx, agent: AgentRecord) -> ReadingRecord | None:
 
 def keep_back(tx: Tx, message: MessageRecord, version: str) -> None:
     """The letter waits, where nobody reads it, until its sender has read its instructions."""
-    body = {"message": message.id, "to": message.to, "version": version}
-    if tx.append("message_held", body, f"held:{message.key}", run=message.run, agent=message.sender):
+    event = MessageHeld(message=message.id, to=message.to, version=version, run=message.run, agent=message.sender)
+    if tx.append(event, f"held:{message.key}"):
         tx.put(f"{HELD}/{message.run}/{message.id}", encode(message))
 
 
@@ -60,9 +61,16 @@ def let_go(tx: Tx, message: MessageRecord, receiver: AgentRecord) -> bool:
     """The letter goes on its way, as if it had been sent now; False where it has gone before."""
     tx.delete(f"{HELD}/{message.run}/{message.id}")
     sent = replace(message, to=receiver.agent, incarnation=receiver.incarnation, queued=tx.now)
-    facts = {"message": sent.id, "kind": sent.kind, "subject": sent.subject, "sender": sent.sender}
-    body = {**facts, "bytes": len(sent.body.encode())}
-    is_new = tx.append("message_sent", body, f"message:{sent.key}", run=sent.run, agent=sent.to)
+    event = MessageSent(
+        message=sent.id,
+        kind_=sent.kind,
+        subject=sent.subject,
+        sender=sent.sender,
+        bytes=len(sent.body.encode()),
+        run=sent.run,
+        agent=sent.to,
+    )
+    is_new = tx.append(event, f"message:{sent.key}")
     if is_new:
         save(tx, sent)
     return is_new

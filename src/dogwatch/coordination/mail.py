@@ -10,6 +10,7 @@ from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.brief import Header
 from dogwatch.model.codec import encode
+from dogwatch.model.events.mail import MessageExpired, MessageSent
 from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.records import AgentRecord, MessageRecord
 
@@ -22,8 +23,16 @@ def send(
     """Queues a message for the agent's current incarnation. `key` names its occasion: the same occasion gives the
     same message, however often it is sent."""
     message = letter(tx, agent, kind, subject, body, sender=sender, key=key)
-    known = {"message": message.id, "kind": kind, "subject": subject, "sender": sender, "bytes": len(body.encode())}
-    if tx.append("message_sent", known, f"message:{message.key}", run=agent.run, agent=agent.agent):
+    event = MessageSent(
+        message=message.id,
+        kind_=kind,
+        subject=subject,
+        sender=sender,
+        bytes=len(body.encode()),
+        run=agent.run,
+        agent=agent.agent,
+    )
+    if tx.append(event, f"message:{message.key}"):
         save(tx, message)
     return message
 
@@ -51,8 +60,10 @@ def letter(
 def expire(tx: Tx, message: MessageRecord) -> None:
     """The message will not be delivered any more: its incarnation is gone, or it was overtaken."""
     put_away(tx, replace(message, state=MESSAGE.step(message.state, "expired")))
-    body = {"message": message.id, "kind": message.kind, "incarnation": message.incarnation}
-    tx.append("message_expired", body, f"expired:{message.key}", run=message.run, agent=message.to)
+    event = MessageExpired(
+        message=message.id, kind_=message.kind, incarnation=message.incarnation, run=message.run, agent=message.to
+    )
+    tx.append(event, f"expired:{message.key}")
 
 
 def put_away(tx: Tx, message: MessageRecord) -> None:

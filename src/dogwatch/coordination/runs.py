@@ -7,6 +7,7 @@ from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
+from dogwatch.model.events.runs import RunCreated
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, RunRecord, Stage
@@ -51,10 +52,15 @@ def create_run(
         for agent in role.agents():
             first = incarnation_name(name, agent, 1)
             save(tx, AgentRecord(run=name, agent=agent, role=role.name, incarnation=1, name=first))
-    body = {"spec": spec_path, "agents": list(plan.agents()), "phases": [phase.name for phase in plan.phases]}
-    tx.append(
-        "run_created", {**body, "output": run.output, "rehearsal": stage is not None}, f"created:{name}", run=name
+    event = RunCreated(
+        spec=spec_path,
+        agents=tuple(plan.agents()),
+        phases=tuple(phase.name for phase in plan.phases),
+        output=run.output,
+        rehearsal=stage is not None,
+        run=name,
     )
+    tx.append(event, f"created:{name}")
     return run
 
 

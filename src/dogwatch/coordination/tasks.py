@@ -11,6 +11,7 @@ from dogwatch.coordination.mail import send
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import brief, plan
+from dogwatch.model.events.tasks import DispatchMiscounted, TaskFailed, TaskRescued, TaskReturned
 from dogwatch.model.lifecycle import AGENT, TASK
 from dogwatch.model.plan import Output
 from dogwatch.model.records import AgentRecord, TaskRecord
@@ -60,7 +61,7 @@ def return_or_fail(tx: Tx, task: TaskRecord, reason: str) -> bool:
         return fail_task(tx, task, reason)
     count_end(tx, task)
     save(tx, replace(task, state=TASK.step(task.state, "returned"), note=reason))
-    tx.append("task_returned", {"task": task.task, "note": reason}, run=task.run, agent=task.agent)
+    tx.append(TaskReturned(task=task.task, note=reason, run=task.run, agent=task.agent))
     release_agent(tx, task)
     return True
 
@@ -68,8 +69,8 @@ def return_or_fail(tx: Tx, task: TaskRecord, reason: str) -> bool:
 def rescue_task(tx: Tx, task: TaskRecord, diagnosis: str, evidence: Sequence[str]) -> None:
     """The task counts as reported: its outputs are there, and only the report is missing."""
     save(tx, replace(task, state=TASK.step(task.state, "reported"), rescued=True))
-    body = {"task": task.task, "diagnosis": diagnosis, "evidence": list(evidence)}
-    tx.append("task_rescued", body, run=task.run, agent=task.agent)
+    event = TaskRescued(task=task.task, diagnosis=diagnosis, evidence=tuple(evidence), run=task.run, agent=task.agent)
+    tx.append(event)
 
 
 def fail_task(tx: Tx, task: TaskRecord, reason: str) -> bool:
@@ -77,7 +78,7 @@ def fail_task(tx: Tx, task: TaskRecord, reason: str) -> bool:
     count_end(tx, task)
     tell_sender(tx, task, brief.result(task.task, task.agent or task.holders[0], "", reason))
     save(tx, replace(task, state=TASK.step(task.state, "failed"), finished=tx.now, note=reason))
-    tx.append("task_failed", {"task": task.task, "note": reason}, f"failed:{task.key}", run=task.run, agent=task.agent)
+    tx.append(TaskFailed(task=task.task, note=reason, run=task.run, agent=task.agent), f"failed:{task.key}")
     release_agent(tx, task)
     return True
 
@@ -123,7 +124,7 @@ def check_counter(tx: Tx, run: str) -> None:
     wrong = miscounts(*counted(tx, run))
     if wrong:
         digest = hashlib.sha256("\n".join(wrong).encode()).hexdigest()[:16]
-        tx.append("dispatch_miscounted", {"figures": wrong}, f"miscounted:{run}:{digest}", run=run)
+        tx.append(DispatchMiscounted(figures=tuple(wrong), run=run), f"miscounted:{run}:{digest}")
 
 
 def correct_counter(tx: Tx, run: str) -> None:

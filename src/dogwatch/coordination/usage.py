@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import verdicts_queue
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model.events.clients import AgentError, GuardDenied, TokenCounts, UsageRecorded
+from dogwatch.model.events.subagents import SubagentEnded, SubagentStarted
 from dogwatch.model.records import AgentRecord
-from dogwatch.model.tally import Denial, Lives, Tally, TallyRecord, usage
+from dogwatch.model.tally import Denial, Lives, Tally, TallyRecord, figures, total
 from dogwatch.model.view import RunView
 from dogwatch.policy.troubles import REPEATS, Trouble
 from dogwatch.policy.verdicts import is_validator
@@ -94,53 +95,93 @@ def close_tallies(tx: Tx, view: RunView, found: Mapping[str, AgentTally]) -> Non
         if str(agent.incarnation) in record.incarnations:
             _close(tx, record, str(agent.incarnation))
     if whole.models:
-        tx.append("usage_recorded", usage(whole), f"usage:{view.run.run}", run=view.run.run)
+        tx.append(_usage(whole, run=view.run.run), f"usage:{view.run.run}")
 
 
 def _close(tx: Tx, record: TallyRecord, number: str) -> None:
     tally = record.incarnations[number]
     if tally.models:
-        body = {"incarnation": int(number), **usage(tally)}
-        tx.append("usage_recorded", body, f"usage:{record.key}:{number}", run=record.run, agent=record.agent)
+        event = _usage(tally, run=record.run, agent=record.agent, incarnation=int(number))
+        tx.append(event, f"usage:{record.key}:{number}")
+
+
+def _usage(tally: Tally, *, run: str, agent: str = "", incarnation: int = 0) -> UsageRecorded:
+    """What was used: of all calls, of those of sub-agents alone, and by model."""
+    return UsageRecorded(
+        incarnation=incarnation,
+        **figures(total(tally.models)),
+        subagents=TokenCounts(**figures(total(tally.subagents))),
+        models={name: TokenCounts(**figures(one)) for name, one in sorted(tally.models.items())},
+        run=run,
+        agent=agent,
+    )
 
 
 def _tell(tx: Tx, view: RunView, agent: str, told: Told) -> None:
     found, run = told.trouble.found, view.run.run
     op_id = f"trouble:{run}:{agent}:{told.key}"
-    body: dict[str, Any] = {"incarnation": told.incarnation, "severity": found.severity, "count": told.trouble.count}
     # What was typed and said must not be kept where the pipeline is sensitive.
     is_open = not view.run.sensitive
     if isinstance(found, Denial):
-        words = {"reason": found.reason, "command": found.command} if is_open else {"reason": "", "command": ""}
-        denied = {**body, "rule": found.rule, "tool": found.tool, **words}
-        tx.append("guard_denied", denied, op_id, run=run, agent=agent)
+        denied = GuardDenied(
+            incarnation=told.incarnation,
+            severity=found.severity,
+            count=told.trouble.count,
+            rule=found.rule,
+            tool=found.tool,
+            reason=found.reason if is_open else "",
+            command=found.command if is_open else "",
+            run=run,
+            agent=agent,
+        )
+        tx.append(denied, op_id)
         if told.trouble.alarm:
             _alarm(tx, run, agent, told, denied)
     else:
-        message = found.message if is_open else ""
-        error = {**body, "type": found.type, "tool": found.tool, "message": message}
-        tx.append("agent_error", error, op_id, run=run, agent=agent)
+        error = AgentError(
+            incarnation=told.incarnation,
+            severity=found.severity,
+            count=told.trouble.count,
+            type=found.type,
+            tool=found.tool,
+            message=found.message if is_open else "",
+            run=run,
+            agent=agent,
+        )
+        tx.append(error, op_id)
 
 
 def _tell_subagent(tx: Tx, view: RunView, agent: str, told: SubagentTold, rss_bytes: int = 0) -> None:
     """Its start or its end, with how much memory its agent uses then. What it says against work that was reviewed, or
     is being reviewed, is handed to the captain."""
     run = view.run.run
-    body: dict[str, Any] = {"id": told.id, "type": told.type, "incarnation": told.incarnation, "rss_bytes": rss_bytes}
     if not told.how:
-        tx.append("subagent_started", body, f"subagent:{run}:{agent}:{told.key}", run=run, agent=agent)
+        started = SubagentStarted(
+            id=told.id, type=told.type, incarnation=told.incarnation, rss_bytes=rss_bytes, run=run, agent=agent
+        )
+        tx.append(started, f"subagent:{run}:{agent}:{told.key}")
         return
-    body |= {"how": told.how, "seconds": told.seconds, "verdict": "disagree" if told.objection else ""}
-    is_new = tx.append("subagent_ended", body, f"subagent:{run}:{agent}:{told.key}:end", run=run, agent=agent)
+    ended = SubagentEnded(
+        id=told.id,
+        type=told.type,
+        incarnation=told.incarnation,
+        rss_bytes=rss_bytes,
+        how=told.how,
+        seconds=told.seconds,
+        verdict="disagree" if told.objection else "",
+        run=run,
+        agent=agent,
+    )
+    is_new = tx.append(ended, f"subagent:{run}:{agent}:{told.key}:end")
     plans = [checkpoint for phase in view.plan.phases for checkpoint in phase.checkpoints]
     if is_new and told.objection and any(is_validator((told.type,), plan) for plan in plans):
         verdict = {"run": run, "agent": agent, "type": told.type, "since": told.since, "text": told.objection}
         tx.push(verdicts_queue(run), verdict, f"{agent}:{told.key}")
 
 
-def _alarm(tx: Tx, run: str, agent: str, told: Told, denied: Mapping[str, Any]) -> None:
+def _alarm(tx: Tx, run: str, agent: str, told: Told, denied: GuardDenied) -> None:
     """One critical denial is on the record; several within an hour are for a person to see."""
     title = f"{agent}: the guard has denied {REPEATS} critical commands within an hour"
-    latest = f"the latest, by {denied['rule']}: {denied['reason']}"
-    lines = [latest, str(denied["command"]), f"see: dogwatch explain {run}/{agent}"]
+    latest = f"the latest, by {denied.rule}: {denied.reason}"
+    lines = [latest, denied.command, f"see: dogwatch explain {run}/{agent}"]
     push_notice(tx, run, "escalation", f"denied:{agent}:{told.key}", title, "\n".join(filter(None, lines)), agent)

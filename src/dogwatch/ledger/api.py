@@ -23,8 +23,28 @@ class Clock(Protocol):
         """The present moment."""
 
 
+class Appendable(Protocol):
+    """What can be recorded: an event of `dogwatch.model.events`, or anything else that has its parts."""
+
+    @property
+    def kind(self) -> str:
+        """What happened, in the past tense."""
+
+    @property
+    def body(self) -> Json:
+        """The facts."""
+
+    @property
+    def run(self) -> str:
+        """The run that it is about; empty for none."""
+
+    @property
+    def agent(self) -> str:
+        """The agent that it is about; empty for none."""
+
+
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoredEvent:
     """One thing that happened. `cursor` is opaque: pass it to `since` to go on behind this event."""
 
     cursor: str
@@ -97,7 +117,7 @@ class Reader(Protocol):
         """The queues whose name begins with `prefix` and that something stands in, ordered by name; its time may be
         over since."""
 
-    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
+    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[StoredEvent]:
         """The newest `n` events, oldest of them first; of `run` and of `kinds` only where these are given."""
 
 
@@ -106,7 +126,7 @@ class Tx(Reader, Protocol):
 
     now: Moment
 
-    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+    def append(self, event: Appendable, op_id: str = "") -> bool:
         """Records an event. With an `op_id` that was used before, nothing happens and the answer is False."""
 
     def put(self, key: str, body: Json, revision: int | None = None) -> int:
@@ -159,7 +179,7 @@ class Store(Protocol):
     def read(self, fn: Callable[[Reader], T]) -> T:
         """`fn` on one snapshot; never waits for writers."""
 
-    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[StoredEvent]:
         """Up to `n` events after `cursor`, in one order that never changes: that of the commits, or on a server that in
         which their transactions began to write. None is ever passed over."""
 

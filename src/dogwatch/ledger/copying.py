@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from dogwatch.errors import LedgerError, RefusedError
-from dogwatch.ledger.api import START, Event, Reader, Store, Tx
+from dogwatch.ledger.api import START, Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import dump, load
 from dogwatch.ledger.facts import COPIER, COPY_OF, TABLES, facts, note, sql
@@ -62,7 +62,7 @@ def records(reader: Reader) -> Iterator[Record]:
         yield "event", {**known, "op_id": event.op_id}
 
 
-def all_events(reader: Reader) -> Iterator[Event]:
+def all_events(reader: Reader) -> Iterator[StoredEvent]:
     """All events of this instant, also those that no follower is told yet because a transaction that is still open
     could come before them: documents of this instant may rest on them. They have no cursors."""
     tx = sql(reader)

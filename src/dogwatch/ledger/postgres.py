@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from dogwatch.errors import LedgerError
 from dogwatch.ledger import postgres_errors
-from dogwatch.ledger.api import Clock, Event, Reader, Tx
+from dogwatch.ledger.api import Clock, Reader, StoredEvent, Tx
 from dogwatch.ledger.doorbell import Doorbell
 from dogwatch.ledger.postgres_schema import MEASURES, RING, bring_up_to_date
 from dogwatch.ledger.postgres_session import (
@@ -157,7 +157,7 @@ class PostgresStore:
         """`fn` on one snapshot; never waits for writers."""
         return self._read(fn)
 
-    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[StoredEvent]:
         """Up to `n` events after `cursor` in the order of their commits.
 
         An event is told when no transaction older than its own is open any more. Where there are some that cannot be
@@ -167,7 +167,7 @@ class PostgresStore:
         until = time.monotonic() + HELD_BACK_S
         while True:
 
-            def look(tx: PostgresTx) -> tuple[Sequence[Event], int]:
+            def look(tx: PostgresTx) -> tuple[Sequence[StoredEvent], int]:
                 events = tx.after(cursor, n, run)
                 return events, tx.horizon() if not events and n and tx.is_held_back(run) else 0
 

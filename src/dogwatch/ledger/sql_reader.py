@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from dogwatch.errors import LedgerCorruptError, LedgerError, UsageError
-from dogwatch.ledger.api import START, Document, Event, Item, Lease
+from dogwatch.ledger.api import START, Document, Item, Lease, StoredEvent
 from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import load
 from dogwatch.model.moment import Moment
@@ -96,7 +96,7 @@ class SqlReader(ABC):
         statement = f"SELECT DISTINCT queue FROM items WHERE {where} AND state = 'open' ORDER BY queue"
         return [row[0] for row in self.rows(statement, values)]
 
-    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
+    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[StoredEvent]:
         """The newest `n` events, oldest of them first."""
         limit = count(n)
         of_run, values = ("run = ? AND run <> ''", (run,)) if run else ("TRUE", ())
@@ -111,7 +111,7 @@ class SqlReader(ABC):
             found = self._archived_recent(limit - len(found), run, kinds) + found
         return self._events(found)
 
-    def after(self, cursor: str, n: int, run: str) -> Sequence[Event]:
+    def after(self, cursor: str, n: int, run: str) -> Sequence[StoredEvent]:
         """Up to `n` events behind a cursor, of all runs or of one."""
         position, limit = to_position(cursor, len(self.dialect.order)), count(n)
         of_run, values = ("run = ? AND run <> '' AND ", (run,)) if run else ("", ())
@@ -165,7 +165,7 @@ class SqlReader(ABC):
     def _cursor(self, row: Row) -> str:
         return str(row[1])
 
-    def _events(self, rows: Sequence[Row]) -> list[Event]:
+    def _events(self, rows: Sequence[Row]) -> list[StoredEvent]:
         return self.values(lambda row: to_event(row, self._cursor(row)), rows)
 
     def _event(self) -> str:
@@ -279,10 +279,10 @@ def count(n: int) -> int:
     return n
 
 
-def to_event(row: Row, cursor: str) -> Event:
+def to_event(row: Row, cursor: str) -> StoredEvent:
     """The event in a row: position, kind, body, moment, run, agent, op_id, and whether it may be told."""
     _, _, kind, body, boot, mono, wall, run, agent, op_id, _ = row
-    return Event(cursor, kind, load(body), Moment(boot, mono, wall), run, agent, op_id)
+    return StoredEvent(cursor, kind, load(body), Moment(boot, mono, wall), run, agent, op_id)
 
 
 def to_document(row: Row) -> Document:

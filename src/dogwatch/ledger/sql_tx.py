@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from dogwatch.errors import ConflictError, StaleError, UsageError
-from dogwatch.ledger.api import Item, Json, Lease
+from dogwatch.ledger.api import Appendable, Item, Json, Lease
 from dogwatch.ledger.bodies import checked, dump, dump_told, required, seconds
 from dogwatch.ledger.sql_reader import Dialect, SqlReader, item_columns, to_lease
 from dogwatch.model.moment import Moment
@@ -31,15 +31,15 @@ class SqlTx(SqlReader):
     _fresh: Item | None = None
     """What was claimed last in this very transaction: its claim needs no looking at."""
 
-    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+    def append(self, event: Appendable, op_id: str = "") -> bool:
         """Records an event; False where its `op_id` was used before."""
         values = (
             checked(op_id, "an operation's id"),
-            checked(run, "a run"),
-            checked(agent, "an agent"),
-            required(kind, "an event's kind"),
+            checked(event.run, "a run"),
+            checked(event.agent, "an agent"),
+            required(event.kind, "an event's kind"),
             *columns(self.now),
-            dump_told(body, self.redactor),
+            dump_told(event.body, self.redactor),
         )
         return self._append(values)
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dogwatch.errors import LedgerCorruptError, LedgerError
 from dogwatch.ledger import sqlite_errors
-from dogwatch.ledger.api import Clock, Event, Reader, Tx
+from dogwatch.ledger.api import Clock, Reader, StoredEvent, Tx
 from dogwatch.ledger.doorbell import Doorbell
 from dogwatch.ledger.sqlite_file import open_connection
 from dogwatch.ledger.sqlite_tx import SqliteTx
@@ -83,7 +83,7 @@ class SqliteStore:
         """`fn` on one snapshot; never waits for writers."""
         return self._read(fn)
 
-    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[StoredEvent]:
         """Up to `n` events after `cursor` in the order of their commits.
 
         Writers take turns, so the sequence number grows in the order of the commits.

@@ -49,7 +49,7 @@ def _decoder(kind: Any) -> Reader:
     """What makes the dataclass of plain JSON. Most fields are there already as they are to be."""
     hints = typing.get_type_hints(kind)
     names = frozenset(field.name for field in dataclasses.fields(kind))
-    readers = [(name, reader) for name in names if (reader := _reader(hints[name])) is not None]
+    readers = [(name, reader) for name in names if (reader := reader_of(hints[name])) is not None]
 
     def make(data: Mapping[str, Any]) -> Any:
         values = {**data} if data.keys() <= names else {name: data[name] for name in names if name in data}
@@ -61,17 +61,18 @@ def _decoder(kind: Any) -> Reader:
     return make
 
 
-def _reader(hint: Any) -> Reader | None:
+def reader_of(hint: Any) -> Reader | None:
+    """What makes a value of this type of its plain JSON; None where that is the value already."""
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        inner = _reader(next(part for part in arguments if part is not types.NoneType))
+        inner = reader_of(next(part for part in arguments if part is not types.NoneType))
         return (lambda data: None if data is None else inner(data)) if inner else None
     if origin is tuple:
-        item = _reader(arguments[0])
+        item = reader_of(arguments[0])
         return (lambda data: tuple([item(one) for one in data])) if item else tuple
     if origin in (dict, Mapping):
-        value = _reader(arguments[1])
+        value = reader_of(arguments[1])
         return (lambda data: {key: value(one) for key, one in data.items()}) if value else dict
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _decoder(hint)

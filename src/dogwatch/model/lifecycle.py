@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from dogwatch.errors import IllegalTransitionError
+
+RunEnd = Literal["COMPLETED", "PARTIAL", "FAILED", "NO_CONSENSUS"]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dogwatch.model.events.alerts import AlertRaised
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord
@@ -29,27 +30,28 @@ def threshold_s(level: int, limits: Limits) -> float:
     return (limits.nudge_s, limits.tier1_s, limits.tier2_s, limits.tier3_s)[level]
 
 
-def body(
+def raised(
     agent: AgentRecord, found: Diagnosis, sight: Sight, chain: Sequence[Wait], level: int, limits: Limits, now: Moment
-) -> dict[str, Any]:
-    """The alert as it is kept and passed on."""
-    return {
-        "agent": agent.agent,
-        "incarnation": agent.incarnation,
-        "diagnosis": found.kind,
-        "confidence": found.confidence,
-        "tier": level,
-        "quiet_s": round(found.quiet_s, 3),
-        "threshold_s": threshold_s(level, limits),
-        "pane": sight.screen,
-        "pane_s": round(max(0.0, now.mono - sight.screen_since), 3),
-        "output": [_partial(output, now) for output in sight.outputs],
-        "evidence": list(found.evidence),
-        "waits": [str(wait) for wait in chain],
-        "action": found.action,
-        "advice": found.advice,
-        "stall": found.stall,
-    }
+) -> AlertRaised:
+    """The alert as it is kept; its body is what is passed on."""
+    return AlertRaised(
+        incarnation=agent.incarnation,
+        diagnosis=found.kind,
+        confidence=found.confidence,
+        tier=level,
+        quiet_s=round(found.quiet_s, 3),
+        threshold_s=threshold_s(level, limits),
+        pane=sight.screen,
+        pane_s=round(max(0.0, now.mono - sight.screen_since), 3),
+        output=tuple(_partial(output, now) for output in sight.outputs),
+        evidence=found.evidence,
+        waits=tuple(str(wait) for wait in chain),
+        action=found.action,
+        advice=found.advice,
+        stall=found.stall,
+        run=agent.run,
+        agent=agent.agent,
+    )
 
 
 def words(alert: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from dogwatch.model.lifecycle import RunEnd
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord, Verdict
@@ -118,7 +119,7 @@ class VerifyDeliverable:
 class EndRun:
     """The run is over."""
 
-    state: str
+    state: RunEnd
     cause: str
 
 

@@ -16,6 +16,7 @@ from dogwatch.coordination.queues import checkins_queue, orders_queue
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header
+from dogwatch.model.events.operator import CheckInAsked, OrderGiven
 from dogwatch.model.memory import GB
 from dogwatch.model.records import RunRecord
 from dogwatch.sim.agents import VirtualAgent
@@ -292,7 +293,7 @@ class Faults:
 
         def give(tx: Tx) -> None:
             tx.push(orders_queue(run), body, item)
-            tx.append("order_given", {**body, "order": item}, run=run, agent=agent)
+            tx.append(OrderGiven(cause="", by="operator", order=item, run=run, agent=agent))
 
         self._machine.ledger.run(give)
         self._machine.ring(run)
@@ -321,7 +322,10 @@ class Faults:
 
         def give(tx: Tx) -> None:
             tx.push(checkins_queue(agent.run.run), body, item)
-            tx.append("check_in_asked", {**body, "check_in": item}, run=agent.run.run, agent=agent.name)
+            event = CheckInAsked(
+                check_in=item, to=agent.name, question=body["question"], run=agent.run.run, agent=agent.name
+            )
+            tx.append(event)
 
         self._machine.ledger.run(give)
         self._machine.ring(agent.run.run)

@@ -19,6 +19,7 @@ from dogwatch.crew.shared.worlds import CrewEyes, DispatcherWorld
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import change, load_all, save
 from dogwatch.model.admission import Launch, PermitRecord, QueuedRun
+from dogwatch.model.events.admission import RunAdmitted
 from dogwatch.model.memory import HostRecord, HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import RunRecord
@@ -115,7 +116,8 @@ class FormerDispatcher(Dispatcher):
                 return
             tx.delete(queued.key)
             run = change(tx, RunRecord, f"run/{queued.run}", lambda record: replace(record, admitted=tx.now))
-            body = {"waited_s": round(tx.now.since(run.created), 3), "peak_bytes": 0, "learnt": False}
-            tx.append("run_admitted", body, f"admitted:{queued.run}", run=queued.run)
+            waited_s = round(tx.now.since(run.created), 3)
+            event = RunAdmitted(waited_s=waited_s, peak_bytes=0, learnt=False, run=queued.run)
+            tx.append(event, f"admitted:{queued.run}")
 
         ledger.run(fn)

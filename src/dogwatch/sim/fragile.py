@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from dogwatch.errors import LedgerLockedError
-from dogwatch.ledger.api import Event, Reader, Store, Tx
+from dogwatch.ledger.api import Reader, Store, StoredEvent, Tx
 from dogwatch.sim.berths import KilledInStepError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FragileStore:
         """`fn` on one snapshot."""
         return self._store.read(fn)
 
-    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[StoredEvent]:
         """Events after a cursor."""
         return self._store.since(cursor, n, run)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from dogwatch.coordination.notices import notices_queue
 from dogwatch.coordination.queues import RECLAIM, orders_queue
 from dogwatch.crew.captain.mending import LOOK_AGAIN_S
-from dogwatch.ledger.api import Event, Lease, Reader
+from dogwatch.ledger.api import Lease, Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all, load_run
 from dogwatch.model.admission import PermitRecord
 from dogwatch.model.brief import Header
-from dogwatch.model.events import EVENTS
+from dogwatch.model.events import KINDS
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
@@ -239,9 +239,9 @@ class Invariants(Witness):
 
     # What is recorded.
 
-    def event(self, event: Event) -> None:
+    def event(self, event: StoredEvent) -> None:
         self._moved = True
-        if event.kind not in EVENTS:
+        if event.kind not in KINDS:
             self.broken("events_are_known", f"{event.kind} is not in the reference")
         if event.op_id:
             if event.op_id in self._operations:
@@ -268,7 +268,7 @@ class Invariants(Witness):
             self.broken("incarnations_only_grow", f"{key} has incarnation {incarnation} after {known}")
         self._incarnations[key] = max(known, incarnation)
 
-    def _judge_end(self, event: Event) -> None:
+    def _judge_end(self, event: StoredEvent) -> None:
         """Was it right to give this incarnation up?"""
         key, reason = f"{event.run}/{event.agent}", str(event.body["reason"])
         incarnation = self._incarnations.get(key, 1)
@@ -285,7 +285,7 @@ class Invariants(Witness):
         elif agent.ill in UNTOUCHED:
             self.broken("no_healthy_agent_killed", f"{who} only waited: {agent.ill}")
 
-    def _note_alert(self, event: Event) -> None:
+    def _note_alert(self, event: StoredEvent) -> None:
         """An alert for people comes once for each tier of a stall; one that asks the captain for an action may come
         again a while after it was settled."""
         name, tier, action = str(event.body["alert"]), event.body["tier"], event.body["action"]
@@ -299,7 +299,7 @@ class Invariants(Witness):
                 self.broken("one_alert_for_each_tier_and_stall", f"{event.run}: {key[1]} was raised again")
             self._alerts[key] = event.at
 
-    def _judge_standstill(self, event: Event) -> None:
+    def _judge_standstill(self, event: StoredEvent) -> None:
         """A run has ended because nothing moved. Was there any reason for that?"""
         agents = [one for one in self._machine.clients.values() if one.run.run == event.run and one.lives]
         waits = self._machine.ledger.read(lambda reader: reader.scan("waits/"))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from dogwatch.errors import ConflictError, LedgerError, LedgerLockedError, StaleError, UsageError
-from dogwatch.ledger.api import Clock, Document, Event, Item, Json, Lease, Reader, Tx
+from dogwatch.ledger.api import Appendable, Clock, Document, Item, Json, Lease, Reader, StoredEvent, Tx
 from dogwatch.ledger.bodies import checked, dump, dump_told, load, required, seconds
 from dogwatch.ledger.records import VIEWED
 from dogwatch.ledger.sql_reader import Row, behind, count, to_event, to_position
@@ -273,7 +273,7 @@ class SimReader:
         """The queues that something stands in."""
         return sorted(name for name, queue in self._state.queues.items() if queue.open and name.startswith(prefix))
 
-    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[Event]:
+    def recent(self, n: int, run: str = "", kinds: Sequence[str] = ()) -> Sequence[StoredEvent]:
         """The newest `n` events, oldest of them first."""
         limit, events = count(n), self._state.events
         if not run and not kinds:
@@ -283,7 +283,7 @@ class SimReader:
             places += _last(self._state.places.get((run or None, kind), []), limit)
         return [_event(events[place]) for place in _last(sorted(places), limit)]
 
-    def after(self, cursor: str, n: int, run: str) -> Sequence[Event]:
+    def after(self, cursor: str, n: int, run: str) -> Sequence[StoredEvent]:
         """Up to `n` events behind a cursor, of all runs or of one."""
         first, limit, events = to_position(cursor, 1)[1], count(n), self._state.events
         if not run:
@@ -328,13 +328,13 @@ class SimTx(SimReader):
         """What was put last, where that was not changed on the way and was there before."""
         self._undo: list[Undo] = []
 
-    def append(self, kind: str, body: Json, op_id: str = "", *, run: str = "", agent: str = "") -> bool:
+    def append(self, event: Appendable, op_id: str = "") -> bool:
         """Records an event; False where its `op_id` was used before."""
         checked(op_id, "an operation's id")
-        checked(run, "a run")
-        checked(agent, "an agent")
-        required(kind, "an event's kind")
-        text = dump_told(body, self._redactor)
+        run = checked(event.run, "a run")
+        agent = checked(event.agent, "an agent")
+        kind = required(event.kind, "an event's kind")
+        text = dump_told(event.body, self._redactor)
         if op_id and op_id in self._state.operations:
             return False
         place = len(self._state.events)
@@ -573,7 +573,7 @@ class SimStore:
         """`fn` on one snapshot."""
         return self._read(fn)
 
-    def since(self, cursor: str, n: int, run: str = "") -> Sequence[Event]:
+    def since(self, cursor: str, n: int, run: str = "") -> Sequence[StoredEvent]:
         """Up to `n` events after `cursor` in the order of their commits."""
         return self._read(lambda reader: reader.after(cursor, n, run))
 
@@ -663,7 +663,7 @@ class SimStore:
             raise LedgerError("this store is closed", hint="open another one on the same ledger")
 
 
-def _event(row: Row) -> Event:
+def _event(row: Row) -> StoredEvent:
     return to_event(row, str(row[1]))
 
 

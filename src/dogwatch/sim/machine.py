@@ -15,7 +15,7 @@ from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.dispatcher.dispatcher import Dispatcher
 from dogwatch.crew.dispatcher.zoning import LOOK_S
 from dogwatch.crew.shared.log import Log
-from dogwatch.ledger.api import START, Event, Lease, Store
+from dogwatch.ledger.api import START, Lease, Store, StoredEvent
 from dogwatch.ledger.records import load_run
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import GB, HostSettings
@@ -39,7 +39,7 @@ PAGE = 500
 class Witness:
     """Whoever wants to know what really happens on the machine; this one does not."""
 
-    def event(self, event: Event) -> None:
+    def event(self, event: StoredEvent) -> None:
         """Something was recorded."""
 
     def prompted(self, agent: VirtualAgent, found: Sequence[Header]) -> None:
@@ -152,7 +152,7 @@ class Machine:
         """What is counted of the agent."""
         return self.tallies.get(f"{run}/{agent}")
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: StoredEvent) -> None:
         """An event was recorded."""
         self.witness.event(event)
 
@@ -309,9 +309,9 @@ class Machine:
     def view(self, run: str) -> RunView:
         return self.ledger.read(lambda reader: load_run(reader, run))
 
-    def events(self, kind: str = "", agent: str = "", run: str = "") -> list[Event]:
+    def events(self, kind: str = "", agent: str = "", run: str = "") -> list[StoredEvent]:
         """All events so far; of a kind, an agent and a run only where these are given."""
-        found: list[Event] = []
+        found: list[StoredEvent] = []
         cursor = START
         while page := self.ledger.since(cursor, PAGE, run):
             found += [e for e in page if (not kind or e.kind == kind) and (not agent or e.agent == agent)]

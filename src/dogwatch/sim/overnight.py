@@ -15,7 +15,7 @@ from typing import IO, Any
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.dispatcher.dispatcher import Dispatcher
 from dogwatch.crew.shared.log import Log
-from dogwatch.ledger.api import Event, Lease, Reader
+from dogwatch.ledger.api import Lease, Reader, StoredEvent
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import GB, ZONES, HostRecord, Readings
@@ -107,7 +107,7 @@ class Chronicle(Witness):
         self._invariants = invariants
         self.idle_kills = self.active_kills = self.returns = 0
 
-    def event(self, event: Event) -> None:
+    def event(self, event: StoredEvent) -> None:
         self._invariants.event(event)
 
     def prompted(self, agent: VirtualAgent, found: Sequence[Header]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dogwatch.errors import NotFoundError, RefusedError
 from dogwatch.harness import harness
-from dogwatch.ledger.api import START, Event, Store
+from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load_run
 from dogwatch.model.brief import headers
 from dogwatch.model.moment import Moment
@@ -69,7 +69,7 @@ class Past:
     """An event, and when it happened."""
 
     t: float
-    event: Event
+    event: StoredEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def read_recording(ledger: Store, home: Home, run: str) -> Recording:
     return Recording(final, axis, events, voices, blind)
 
 
-def _events(ledger: Store, run: str) -> Iterator[Event]:
+def _events(ledger: Store, run: str) -> Iterator[StoredEvent]:
     cursor = START
     while page := ledger.since(cursor, PAGE, run):
         yield from page

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dogwatch.ledger.api import Event
+from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.codec import decode
 from dogwatch.model.lifecycle import RUN, TASK
 from dogwatch.model.moment import Moment
@@ -67,7 +67,7 @@ class Records:
             )
         return found
 
-    def fold(self, event: Event) -> None:
+    def fold(self, event: StoredEvent) -> None:
         """One more event."""
         change = _CHANGES.get(event.kind)
         if change is None:
@@ -91,35 +91,35 @@ class Records:
         if str(name) in self.messages:
             self.messages[str(name)] = replace(self.messages[str(name)], **changes)
 
-    def _run_started(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _run_started(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.run = replace(self.run, state="RUNNING", started=event.at)
 
-    def _run_ended(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _run_ended(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.run = replace(self.run, state=str(body["state"]), ended=event.at, cause=str(body["cause"]))
 
-    def _phase(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _phase(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         names = [phase.name for phase in self._final.plan.phases]
         phase = names.index(str(body["phase"])) if body["phase"] in names else self.run.phase
         self.run = replace(self.run, phase=phase + (event.kind == "phase_ended"))
         if event.kind == "phase_opened":
             self.progress = event.at
 
-    def _moved(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _moved(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.progress = event.at
 
-    def _spawned(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _spawned(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         process = decode(ProcessId, body["process"])
         number = int(body["incarnation"])
         self._agent(event.agent, process=process, confirmed=event.at, incarnation=number, state="WAITING")
 
-    def _restarted(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _restarted(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         number = int(body["incarnation"])
         gone = {"process": None, "confirmed": None, "nudges": 0, "probed": None, "interrupts": (), "state": "CREATED"}
         self._agent(event.agent, incarnation=number, **gone)
         for message in [one for one in self.messages.values() if one.to == event.agent and one.kind == "mail"]:
             self._message(message.id, incarnation=number, state="queued")
 
-    def _replaced(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _replaced(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         old, name = self.agents.get(event.agent), str(body["successor"])
         if old is None:
             return
@@ -130,10 +130,10 @@ class Records:
         for message in [one for one in self.messages.values() if one.to == old.agent and one.kind == "mail"]:
             self._message(message.id, to=name, incarnation=1, state="queued")
 
-    def _quarantined(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _quarantined(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, state="ERROR")
 
-    def _nudged(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _nudged(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         subject, nudges = str(body["subject"]), int(body["nudges"])
         task = self.tasks.get(subject)
         if task is not None and task.state == "pending":
@@ -146,27 +146,27 @@ class Records:
         if not about:
             self._agent(event.agent, nudges=nudges)
 
-    def _probed(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _probed(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, probed=event.at)
 
-    def _recovered(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _recovered(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, probed=None, stalled=None)
 
-    def _stalled(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _stalled(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, probed=None, stalled=event.at)
 
-    def _interrupted(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _interrupted(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, interrupts=(event.at,), interrupted=str(body["diagnosis"]))
 
-    def _turn_ended(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _turn_ended(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, interrupts=())
 
-    def _task_sent(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _task_sent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         task = self._final.tasks.get(str(body["task"]))
         if task is not None:
             self.tasks[task.task] = _unsent(task)
 
-    def _dispatched(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _dispatched(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         task = self.tasks.get(str(body["task"]))
         if task is None:
             return
@@ -184,7 +184,7 @@ class Records:
         )
         self._agent(event.agent, nudges=0)
 
-    def _task_ended(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _task_ended(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         state = event.kind.removeprefix("task_")
         if state == "reported":
             self.progress = event.at
@@ -193,7 +193,7 @@ class Records:
         finished = event.at if state in ("accepted", "failed") else None
         self._task(body["task"], state="reported" if state == "rescued" else state, finished=finished)
 
-    def _message_sent(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _message_sent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         receiver = self.agents.get(event.agent)
         kind, subject = str(body["kind"]), str(body["subject"])
         if (kind == "checkpoint" and subject not in self.checkpoints) or (
@@ -213,7 +213,7 @@ class Records:
         )
         self.messages[message.id] = message
 
-    def _delivered(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _delivered(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         name = str(body["message"])
         known = self.messages.get(name)
         if body.get("kind") in FORGOTTEN:
@@ -225,20 +225,20 @@ class Records:
         if body.get("kind") == "dispatch" and task is not None and task.agent == event.agent:
             self._task(task.task, delivered=event.at)
 
-    def _read(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _read(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._message(body["message"], state="read", read=event.at)
 
-    def _put_away(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _put_away(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.messages.pop(str(body["message"]), None)
 
-    def _asked(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _asked(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         known = self.checkpoints.get(str(body["checkpoint"]))
         if known is not None:
             self.checkpoints[known.checkpoint] = replace(known, state="asked", round=int(body["round"]))
         for name in body.get("reviewers", ()):
             self._agent(str(name), nudges=0)
 
-    def _answered(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _answered(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.progress = event.at
         known = self.checkpoints.get(str(body["checkpoint"]))
         if known is not None:
@@ -246,19 +246,19 @@ class Records:
             verdicts = {**known.verdicts, str(body.get("by") or event.agent): given}
             self.checkpoints[known.checkpoint] = replace(known, verdicts=verdicts)
 
-    def _closed(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _closed(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         known = self.checkpoints.get(str(body["checkpoint"]))
         if known is not None:
             state = str(body.get("state", "revised"))
             closed = event.at if event.kind == "checkpoint_closed" else known.closed
             self.checkpoints[known.checkpoint] = replace(known, state=state, closed=closed)
 
-    def _subagent_overdue(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _subagent_overdue(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         about = {name: body[name] for name in ("incarnation", "id", "type", "limit_s", "ran_s")}
         one = OverdueSubagent(run=event.run, agent=event.agent, **about, opened=event.at, told=event.at)
         self.overdue[one.agent, one.incarnation, one.id] = one
 
-    def _acted(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _acted(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         """Of a late sub-agent its parent was mailed, or a person called."""
         if body.get("diagnosis") != "subagent_overdue":
             return
@@ -267,16 +267,16 @@ class Records:
                 mails, called = one.mails + (body["action"] == "NUDGE"), one.called or body["action"] == "ESCALATE"
                 self.overdue[key] = replace(one, mails=mails, called=called, told=event.at)
 
-    def _subagent_settled(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _subagent_settled(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         key = (event.agent, int(body["incarnation"]), str(body["id"]))
         if key in self.overdue:
             self.overdue[key] = replace(self.overdue[key], settled=str(body["how"]))
 
-    def _crew(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _crew(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         if body.get("member") == "watchdog":
             self.watched_since = event.at
 
-    def _held(self, event: Event, body: Mapping[str, Any]) -> None:
+    def _held(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.held_at = event.at
 
 
@@ -285,7 +285,7 @@ def _unsent(task: TaskRecord) -> TaskRecord:
     return replace(task, **fresh, dispatched=None, delivered=None, finished=None, rescued=False, note="")
 
 
-_CHANGES: Mapping[str, Callable[[Records, Event, Mapping[str, Any]], None]] = {
+_CHANGES: Mapping[str, Callable[[Records, StoredEvent, Mapping[str, Any]], None]] = {
     "run_started": Records._run_started,
     "run_ended": Records._run_ended,
     "phase_opened": Records._phase,

@@ -11,7 +11,7 @@ from random import Random
 from typing import IO, Any
 
 from dogwatch.coordination.runs import create_run
-from dogwatch.ledger.api import Event, Reader, Store
+from dogwatch.ledger.api import Reader, Store, StoredEvent
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header
 from dogwatch.model.plan import Plan
@@ -221,7 +221,7 @@ class Simulation(Machine):
         """Whether all runs are cleared and the whole crew has left."""
         return not self._waiting and not self.open_runs and not self.crew
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: StoredEvent) -> None:
         self.events_seen += 1
         at = event.at
         told = [event.kind, event.body, at.boot, at.mono, at.wall, event.run, event.agent, event.op_id]

@@ -16,11 +16,12 @@ from typing import Any
 
 from contract.parts.opener import Opener
 from contract.parts.processes import child, finish, follow
-from dogwatch.ledger.api import START, Event, Store, Tx
+from dogwatch.ledger.api import START, Store, StoredEvent, Tx
 from dogwatch.ledger.checking import problems
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.facts import sql
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 from support.helpers import wait_for
 
 COMPACTOR = Path(__file__).with_name("compactor.py")
@@ -56,10 +57,10 @@ def archive(store: Store, before: float, wanted: int) -> None:
 
 
 def append(store: Store, n: int, kind: str, run: str) -> None:
-    store.run(lambda tx: tx.append(kind, {"n": n}, f"op-{n}" if n % 2 else "", run=run))
+    store.run(lambda tx: tx.append(PlainEvent(kind, {"n": n}, run=run), f"op-{n}" if n % 2 else ""))
 
 
-def plain(events: Any) -> list[Event]:
+def plain(events: Any) -> list[StoredEvent]:
     """The events without their cursors: that of one just made is not its own yet."""
     return [replace(event, cursor="") for event in events]
 
@@ -95,34 +96,40 @@ class ArchiveContract:
                 assert answers(anybody, cursors) == before
             assert store.read(lambda r: list(problems(r))) == []
         assert archived(store)[1] >= 4
-        store.run(lambda tx: tx.append("x", {"n": 60}))
+        store.run(lambda tx: tx.append(PlainEvent("x", {"n": 60})))
         assert [event.body["n"] for event in store.since(cursors[58], 100)] == [59, 60]
 
     def test_an_operation_of_the_archive_is_not_recorded_again(self, opener: Opener) -> None:
         store, other = opener(), opener()
-        store.run(lambda tx: (tx.append("kind", {}, "one"), tx.append("kind", {}), tx.append("kind", {}, "two")))
+        store.run(
+            lambda tx: (
+                tx.append(PlainEvent("kind", {}), "one"),
+                tx.append(PlainEvent("kind", {})),
+                tx.append(PlainEvent("kind", {}), "two"),
+            )
+        )
         archive(store, math.inf, 3)
 
         def again(tx: Tx) -> list[bool]:
-            return [tx.append("kind", {"again": True}, op_id) for op_id in ("one", "new", "", "two", "new")]
+            return [tx.append(PlainEvent("kind", {"again": True}), op_id) for op_id in ("one", "new", "", "two", "new")]
 
         assert other.run(again) == [False, True, True, False, False]
         assert [event.op_id for event in follow(store)] == ["one", "", "two", "new", ""]
-        assert store.run(lambda tx: tx.append("kind", {}, "one")) is False
+        assert store.run(lambda tx: tx.append(PlainEvent("kind", {}), "one")) is False
 
     def test_only_events_before_the_first_young_one_go(self, opener: Opener) -> None:
         clock = ManualClock()
         store = opener(clock)
         for step in (0, 100, -50, 10):
             clock.step_wall(step)
-            store.run(lambda tx: tx.append("kind", {}))
+            store.run(lambda tx: tx.append(PlainEvent("kind", {})))
         archive(store, clock.now().wall + 1, 1)
         assert store.run(lambda tx: compact_part(tx, clock.now().wall + 1)) == (0, 0, 0)
         assert len(follow(store)) == 4
 
     def test_a_follower_misses_nothing_while_several_write_and_one_archives(self, opener: Opener) -> None:
         store, count = opener(), 100
-        seen: list[Event] = []
+        seen: list[StoredEvent] = []
         with ExitStack() as stack:
             packing = stack.enter_context(compactor(opener, 9))
             writers = [stack.enter_context(child(opener, "append", name, str(count))) for name in "abc"]
@@ -148,7 +155,7 @@ class ArchiveContract:
 
         def fill(tx: Tx) -> None:
             for n in range(800):
-                tx.append("kind", {"n": n}, f"op-{n}", run="ab"[n % 2])
+                tx.append(PlainEvent("kind", {"n": n}, run="ab"[n % 2]), f"op-{n}")
 
         store.run(fill)
         events = wait_for(lambda: follow(store, n=1000), what="the events")
@@ -162,13 +169,13 @@ class ArchiveContract:
             assert store.read(lambda reader: list(problems(reader))) == []
         gone = archived(store)[0]
         assert 0 < gone < 800
-        assert not any(store.run(lambda tx: [tx.append("kind", {}, f"op-{n}") for n in range(800)]))
+        assert not any(store.run(lambda tx: [tx.append(PlainEvent("kind", {}), f"op-{n}") for n in range(800)]))
 
     def test_large_bodies_go_into_small_parts(self, opener: Opener) -> None:
         store, dice = opener(), random.Random(5)
         bodies = [{"n": n, "text": base64.b64encode(dice.randbytes(740_000)).decode()} for n in range(20)]
-        store.run(lambda tx: [tx.append("kind", body) for body in bodies[:10]])
-        store.run(lambda tx: [tx.append("kind", body) for body in bodies[10:]])
+        store.run(lambda tx: [tx.append(PlainEvent("kind", body)) for body in bodies[:10]])
+        store.run(lambda tx: [tx.append(PlainEvent("kind", body)) for body in bodies[10:]])
         archive(store, math.inf, 20)
         assert archived(store)[1] >= 2
         assert [event.body for event in follow(store)] == bodies

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dogwatch.errors import LedgerAwayError, StaleError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Item, Json, Reader, Store, Tx
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
 
 def record(store: Store, body: Json) -> None:
     """One event."""
-    store.run(lambda tx: tx.append("appended", body))
+    store.run(lambda tx: tx.append(PlainEvent("appended", body)))
 
 
 def finish(store: Store, item: Item) -> None:
@@ -96,7 +97,7 @@ def interrupted(store: Store, times: str) -> None:
         a, b = tx.get("a"), tx.get("b")
         assert a is not None
         assert b is not None
-        tx.append("moved", {})
+        tx.append(PlainEvent("moved", {}))
         tx.put("a", {"name": "a", "n": a.body["n"] - 1})
         tx.put("b", {"name": "b", "n": b.body["n"] + 1})
 

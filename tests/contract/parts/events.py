@@ -8,10 +8,11 @@ from contract.parts.opener import Opener
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import START, Store, Tx
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 
 
 def append(store: Store, n: int, kind: str = "kind", run: str = "") -> None:
-    store.run(lambda tx: tx.append(kind, {"n": n}, run=run))
+    store.run(lambda tx: tx.append(PlainEvent(kind, {"n": n}, run=run)))
 
 
 class EventContract:
@@ -20,32 +21,36 @@ class EventContract:
     def test_an_event_comes_back_with_everything_it_was_recorded_with(self, opener: Opener) -> None:
         clock = ManualClock()
         store = opener(clock)
-        assert store.run(lambda tx: tx.append("task_claimed", {"task": "t"}, "op", run="demo", agent="writer"))
+        assert store.run(
+            lambda tx: tx.append(PlainEvent("task_claimed", {"task": "t"}, run="demo", agent="writer"), "op")
+        )
         (event,) = store.since(START, 10)
         assert (event.kind, event.body, event.op_id) == ("task_claimed", {"task": "t"}, "op")
         assert (event.run, event.agent, event.at) == ("demo", "writer", clock.now())
 
     def test_an_operation_is_recorded_once(self, opener: Opener) -> None:
         store, other = opener(), opener()
-        assert store.run(lambda tx: tx.append("kind", {"n": 1}, "op")) is True
-        assert other.run(lambda tx: tx.append("kind", {"n": 2}, "op")) is False
-        assert store.run(lambda tx: (tx.append("kind", {}, "two"), tx.append("kind", {}, "two"))) == (True, False)
+        assert store.run(lambda tx: tx.append(PlainEvent("kind", {"n": 1}), "op")) is True
+        assert other.run(lambda tx: tx.append(PlainEvent("kind", {"n": 2}), "op")) is False
+        assert store.run(
+            lambda tx: (tx.append(PlainEvent("kind", {}), "two"), tx.append(PlainEvent("kind", {}), "two"))
+        ) == (True, False)
         assert [event.body for event in store.since(START, 10)] == [{"n": 1}, {}]
 
     def test_an_operation_that_was_rolled_back_may_be_recorded_later(self, opener: Opener) -> None:
         store = opener()
 
         def fail(tx: Tx) -> None:
-            tx.append("kind", {}, "op")
+            tx.append(PlainEvent("kind", {}), "op")
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
             store.run(fail)
-        assert store.run(lambda tx: tx.append("kind", {}, "op")) is True
+        assert store.run(lambda tx: tx.append(PlainEvent("kind", {}), "op")) is True
 
     def test_events_without_an_operation_are_all_recorded(self, opener: Opener) -> None:
         store = opener()
-        assert [store.run(lambda tx: tx.append("kind", {})) for _ in range(3)] == [True] * 3
+        assert [store.run(lambda tx: tx.append(PlainEvent("kind", {}))) for _ in range(3)] == [True] * 3
         assert len(store.since(START, 10)) == 3
 
     def test_a_cursor_goes_on_behind_its_event(self, opener: Opener) -> None:
@@ -60,7 +65,7 @@ class EventContract:
 
     def test_a_cursor_stays_valid_when_the_ledger_is_opened_again(self, opener: Opener) -> None:
         store = opener()
-        store.run(lambda tx: (tx.append("kind", {"n": 1}), tx.append("kind", {"n": 2})))
+        store.run(lambda tx: (tx.append(PlainEvent("kind", {"n": 1})), tx.append(PlainEvent("kind", {"n": 2}))))
         cursor = store.since(START, 1)[0].cursor
         store.close()
         assert [event.body for event in opener().since(cursor, 10)] == [{"n": 2}]

@@ -11,6 +11,7 @@ import pytest
 from dogwatch.errors import LedgerFullError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Store
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.postgres import give, new_server
 
@@ -18,7 +19,7 @@ TEXT = "x" * 100_000
 
 
 def append(store: Store, n: int) -> None:
-    store.run(lambda tx: (tx.append("kind", {"n": n, "text": f"{n}" + TEXT}), tx.put("last", {"n": n})))
+    store.run(lambda tx: (tx.append(PlainEvent("kind", {"n": n, "text": f"{n}" + TEXT})), tx.put("last", {"n": n})))
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from contract.parts.processes import child, finish, follow
 from dogwatch.errors import ConflictError, StaleError, UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Item, Reader, Store, Tx
+from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from support.helpers import wait_for
 
@@ -93,7 +94,7 @@ class OverlapContract:
                 case "items":
                     tx.push(name, {})
                 case "events":
-                    tx.append(name, {})
+                    tx.append(PlainEvent(name, {}))
                 case _:
                     tx.acquire(f"{name}/1", "holder", 600)
 
@@ -112,17 +113,17 @@ class OverlapContract:
 
     def test_known_and_new_ids_in_one_transaction_are_told_apart_and_the_rest_stands(self, opener: Opener) -> None:
         store = opener()
-        store.run(lambda tx: (tx.append("kind", {"n": 0}, "known"), tx.push("queue", {}, "known")))
+        store.run(lambda tx: (tx.append(PlainEvent("kind", {"n": 0}), "known"), tx.push("queue", {}, "known")))
 
         def mixed(tx: Tx) -> list[object]:
             return [
                 tx.put("before", {}),
-                tx.append("kind", {"n": 1}, "new"),
-                tx.append("kind", {"n": 2}, "known"),
+                tx.append(PlainEvent("kind", {"n": 1}), "new"),
+                tx.append(PlainEvent("kind", {"n": 2}), "known"),
                 tx.push("queue", {}, "known"),
-                tx.append("kind", {"n": 3}),
+                tx.append(PlainEvent("kind", {"n": 3})),
                 tx.push("queue", {}, "new"),
-                tx.append("kind", {"n": 4}, "new"),
+                tx.append(PlainEvent("kind", {"n": 4}), "new"),
                 tx.push("queue", {}, "new"),
                 tx.put("after", {}),
             ]
@@ -137,14 +138,16 @@ class OverlapContract:
         store = opener()
 
         def once(tx: Tx) -> str:
-            is_new = tx.append("kind", {}, "id") if verb == "append" else tx.push("queue", {}, "id") is not None
+            is_new = (
+                tx.append(PlainEvent("kind", {}), "id") if verb == "append" else tx.push("queue", {}, "id") is not None
+            )
             if not is_new:
                 return "known"
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
             store.run(once)
-        store.run(lambda tx: (tx.append("kind", {}, "id"), tx.push("queue", {}, "id")))
+        store.run(lambda tx: (tx.append(PlainEvent("kind", {}), "id"), tx.push("queue", {}, "id")))
         assert store.run(once) == "known"
 
     def test_a_function_may_catch_every_refusal_and_go_on(self, opener: Opener) -> None:
@@ -164,10 +167,10 @@ class OverlapContract:
                 (StaleError, lambda: tx.ack(item)),
                 (ConflictError, lambda: tx.put("key", {}, revision=3)),
                 (ConflictError, lambda: tx.delete("key", revision=3)),
-                (UsageError, lambda: tx.append("", {})),
+                (UsageError, lambda: tx.append(PlainEvent("", {}))),
                 (UsageError, lambda: tx.put("key", {"n": float("nan")})),
             ):
-                tx.append("tried", {})
+                tx.append(PlainEvent("tried", {}))
                 try:
                     fn()
                 except refused:
@@ -203,7 +206,7 @@ class OverlapContract:
         store = opener()
 
         def interrupt(tx: Tx) -> None:
-            tx.append("undone", {})
+            tx.append(PlainEvent("undone", {}))
             tx.put("key", {})
             raise KeyboardInterrupt
 
@@ -216,7 +219,7 @@ class OverlapContract:
                 store.run(interrupt)
             with pytest.raises(KeyboardInterrupt):
                 store.read(interrupt_reading)
-            store.run(lambda tx: tx.append("kept", {}))
+            store.run(lambda tx: tx.append(PlainEvent("kept", {})))
         assert [event.kind for event in store.since(START, 10)] == ["kept"] * 3
         assert store.read(lambda reader: reader.get("key")) is None
 
@@ -225,7 +228,7 @@ class OverlapContract:
 
         def large(tx: Tx) -> None:
             for n in range(1500):
-                tx.append("kind", {"n": n}, f"op-{n}")
+                tx.append(PlainEvent("kind", {"n": n}), f"op-{n}")
                 tx.push("queue", {"n": n}, f"item-{n}")
                 if n % 5 == 0:
                     tx.put(f"key/{n:04}", {"n": n})
@@ -247,7 +250,7 @@ class OverlapContract:
 
         def large(tx: Tx) -> None:
             for n in range(8):
-                tx.append("kind", {"n": n, "text": text})
+                tx.append(PlainEvent("kind", {"n": n, "text": text}))
                 tx.push("queue", {"n": n, "text": text})
                 tx.put(f"key/{n}", {"n": n, "text": text})
 
@@ -301,7 +304,7 @@ class OverlapContract:
         for own in (
             lambda: store.read(lambda reader: reader.get("key")),
             lambda: store.since(START, 1),
-            lambda: store.run(lambda tx: tx.append("kind", {})),
+            lambda: store.run(lambda tx: tx.append(PlainEvent("kind", {}))),
         ):
             for _ in range(3):
                 own()
@@ -309,7 +312,9 @@ class OverlapContract:
 
     def test_a_name_with_a_nul_is_never_taken_for_the_part_before_it(self, opener: Opener) -> None:
         store = opener()
-        store.run(lambda tx: (tx.put("key", {}), tx.push("queue", {}, "item"), tx.append("kind", {}, run="run")))
+        store.run(
+            lambda tx: (tx.put("key", {}), tx.push("queue", {}, "item"), tx.append(PlainEvent("kind", {}, run="run")))
+        )
         for read in (
             lambda reader: reader.get("key\0x"),
             lambda reader: reader.scan("key\0"),

@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from contract.parts.opener import Opener
-from dogwatch.ledger.api import START, Event, Store, Tx
+from dogwatch.ledger.api import START, Store, StoredEvent, Tx
+from dogwatch.testing.events import PlainEvent
 from support.helpers import wait_for
 
 CHILD = Path(__file__).with_name("child.py")
@@ -35,9 +36,9 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
     return output.split()
 
 
-def follow(store: Store, cursor: str = START, n: int = 7) -> list[Event]:
+def follow(store: Store, cursor: str = START, n: int = 7) -> list[StoredEvent]:
     """All events after the cursor, read in small steps."""
-    found: list[Event] = []
+    found: list[StoredEvent] = []
     while batch := store.since(cursor, n):
         found += batch
         cursor = batch[-1].cursor
@@ -51,7 +52,7 @@ class ProcessContract:
         self, opener: Opener
     ) -> None:
         store, count = opener(), 150
-        seen: list[Event] = []
+        seen: list[StoredEvent] = []
         with ExitStack() as stack:
             writers = [stack.enter_context(child(opener, "append", name, str(count))) for name in "abcd"]
             while len(seen) < 4 * count:
@@ -103,7 +104,7 @@ class ProcessContract:
     def test_a_waiter_comes_back_for_a_commit_and_not_for_its_own(self, opener: Opener) -> None:
         store, other = opener(), opener()
         wait_for(lambda: not store.wait(0), what="an empty doorbell")
-        store.run(lambda tx: tx.append("own", {}))
+        store.run(lambda tx: tx.append(PlainEvent("own", {})))
         assert not store.wait(0)
         for _ in range(1000):
             other.run(lambda tx: tx.put("key", {}))

@@ -10,6 +10,7 @@ from contract.parts.opener import Opener
 from dogwatch.errors import ConflictError, LedgerError, UsageError
 from dogwatch.ledger.api import START, Reader, Tx
 from dogwatch.testing.clock import ManualClock
+from dogwatch.testing.events import PlainEvent
 
 DEEP: dict[str, Any] = {}
 for _ in range(200):
@@ -24,7 +25,7 @@ class TransactionContract:
         store.run(lambda tx: tx.put("kept", {"n": 1}))
 
         def fail(tx: Tx) -> None:
-            tx.append("happened", {})
+            tx.append(PlainEvent("happened", {}))
             tx.put("kept", {"n": 2})
             tx.put("new", {})
             tx.push("queue", {}, "item")
@@ -46,7 +47,7 @@ class TransactionContract:
             tx.put("key", {"n": 1})
             with pytest.raises(ConflictError):
                 tx.put("key", {"n": 2}, revision=7)
-            tx.append("went_on", {})
+            tx.append(PlainEvent("went_on", {}))
 
         store.run(catch)
         assert store.read(lambda reader: reader.get("key")) is not None
@@ -73,7 +74,7 @@ class TransactionContract:
 
         def look(reader: Reader) -> list[Any]:
             first = reader.get("key")
-            other.run(lambda tx: (tx.put("key", {"n": 2}), tx.append("changed", {})))
+            other.run(lambda tx: (tx.put("key", {"n": 2}), tx.append(PlainEvent("changed", {}))))
             return [first, reader.get("key"), reader.recent(5)]
 
         first, second, recent = store.read(look)
@@ -118,7 +119,7 @@ class TransactionContract:
     def test_a_body_that_is_not_strict_json_or_too_large_is_refused(self, opener: Opener, body: Any) -> None:
         store = opener()
         for write in (
-            lambda tx: tx.append("kind", body),
+            lambda tx: tx.append(PlainEvent("kind", body)),
             lambda tx: tx.put("key", body),
             lambda tx: tx.push("queue", body),
         ):
@@ -134,7 +135,7 @@ class TransactionContract:
             "numbers": [0, -1, 2**70, 1.5, 1e300],
             "nested": {"": [True, False, None, [], {}]},
         }
-        store.run(lambda tx: (tx.append("kind", body), tx.put("key", body), tx.push("queue", body)))
+        store.run(lambda tx: (tx.append(PlainEvent("kind", body)), tx.put("key", body), tx.push("queue", body)))
         assert store.since(START, 1)[0].body == body
         assert [d.body for d in store.read(lambda reader: reader.scan("key"))] == [body]
         assert [i.body for i in store.read(lambda reader: reader.items("queue"))] == [body]
@@ -166,7 +167,7 @@ class TransactionContract:
 
     def test_closing_twice_is_no_error(self, opener: Opener) -> None:
         store = opener()
-        store.run(lambda tx: tx.append("kind", {}))
+        store.run(lambda tx: tx.append(PlainEvent("kind", {})))
         store.wait(0)
         store.close()
         store.close()

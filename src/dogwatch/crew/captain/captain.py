@@ -30,6 +30,7 @@ from dogwatch.crew.shared.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import change, load
+from dogwatch.model.events.runs import RunCleared, RunNotCleared
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import ChecksRecord, CrewRecord, RunRecord
@@ -137,8 +138,8 @@ class Captain:
         if self._failures >= FAILURES_MAX:
             run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
             if run is not None and run.over:
-                body = {"reason": what}
-                self._leave(helm, lambda tx: tx.append("run_not_cleared", body, f"cleared:{self.run}", run=self.run))
+                event = RunNotCleared(reason=what, run=self.run)
+                self._leave(helm, lambda tx: tx.append(event, f"cleared:{self.run}"))
             else:
                 end_run(helm, "FAILED", f"the captain could not go on: {what}")
             self._failures = 0
@@ -241,7 +242,7 @@ class Captain:
     def _note_cleared(self, tx: Tx, view: RunView, found: dict[str, AgentTally], ended: int) -> None:
         close_tallies(tx, view, found)
         close_overdue(tx, view)
-        tx.append("run_cleared", {"processes": ended}, f"cleared:{self.run}", run=self.run)
+        tx.append(RunCleared(processes=ended, run=self.run), f"cleared:{self.run}")
         change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
 
     def _leave(self, helm: Helm, note: Callable[[Tx], bool]) -> None:

@@ -19,6 +19,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model.events.operator import CheckInAnswered, CheckInFailed
 from dogwatch.model.process import ProcessId
 from dogwatch.model.view import RunView
 
@@ -112,10 +113,17 @@ def _conclude(
 
     def fn(tx: Tx) -> None:
         message = send(tx, receiver, "mail", f"check-in-of-{agent}", text, sender=SENDER, key=item.id)
-        told = {"check_in": item.id, "to": receiver.agent, "message": message.id, "attempts": attempt}
-        told |= {"exit_code": code, "reason": reason}
-        op_id = f"check-in:{helm.run}:{item.id}"
-        tx.append("check_in_failed" if reason else "check_in_answered", told, op_id, run=helm.run, agent=agent)
+        event = (CheckInFailed if reason else CheckInAnswered)(
+            check_in=item.id,
+            to=receiver.agent,
+            message=message.id,
+            attempts=attempt,
+            exit_code=code,
+            reason=reason,
+            run=helm.run,
+            agent=agent,
+        )
+        tx.append(event, f"check-in:{helm.run}:{item.id}")
         tx.delete(f"check-in/{helm.run}/{item.id}")
         release(tx, f"check-in:{helm.run}/{item.id}")
         settle(tx, item)

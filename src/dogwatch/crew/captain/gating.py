@@ -11,6 +11,7 @@ from dogwatch.crew.captain.admitting import admit, must_wait
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
+from dogwatch.model.events.gates import GateFailed, GatePassed, GateStarted, PhaseBlocked
 from dogwatch.model.plan import Gate
 from dogwatch.model.records import GateRecord
 from dogwatch.model.view import RunView
@@ -51,7 +52,7 @@ def _tell_blocked(helm: Helm, view: RunView, plan: Gate, known: GateRecord) -> N
 
     def fn(tx: Tx) -> None:
         save(tx, replace(known, reason=words))
-        tx.append("phase_blocked", {"phase": phase, "gate": plan.name, "reason": words}, run=helm.run)
+        tx.append(PhaseBlocked(phase=phase, gate=plan.name, reason=words, run=helm.run))
         title = f"phase {phase} waits for its data"
         push_notice(tx, helm.run, "escalation", f"{known.key}:{known.attempt}", title, words)
 
@@ -71,7 +72,7 @@ def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord 
         if not admit(helm, tx, launch):
             return False
         save(tx, record)
-        tx.append("gate_started", {"gate": plan.name, "attempt": attempt}, f"gate:{record.key}:{attempt}", run=helm.run)
+        tx.append(GateStarted(gate=plan.name, attempt=attempt, run=helm.run), f"gate:{record.key}:{attempt}")
         return True
 
     if must_wait(helm, launch) or not helm.record(fn):
@@ -88,8 +89,9 @@ def _conclude(helm: Helm, record: GateRecord, reason: str, code: int | None) -> 
     def fn(tx: Tx) -> bool:
         save(tx, replace(record, state=state, reason=reason, exit_code=code))
         release(tx, gate_launch(record).holder)
-        body = {"gate": record.gate, "attempt": record.attempt, "exit_code": code, "reason": reason}
-        tx.append(f"gate_{state}", body, f"gate:{record.key}:{record.attempt}:end", run=helm.run)
+        ended = GateFailed if reason else GatePassed
+        event = ended(gate=record.gate, attempt=record.attempt, exit_code=code, reason=reason, run=helm.run)
+        tx.append(event, f"gate:{record.key}:{record.attempt}:end")
         return True
 
     return helm.record(fn)

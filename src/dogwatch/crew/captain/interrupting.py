@@ -17,6 +17,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.harness import harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
+from dogwatch.model.events.agents import TurnEnded
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
@@ -88,6 +89,12 @@ def _why(agent: AgentRecord, sight: Sight) -> list[str]:
 
 
 def _tell(tx: Tx, agent: AgentRecord, how: str, evidence: Sequence[str]) -> None:
-    body = {"diagnosis": agent.interrupted, "how": how, "incarnation": agent.incarnation, "evidence": list(evidence)}
-    op_id = f"turn-ended:{agent.key}:{agent.incarnation}:{agent.interrupts[0].mono:.6f}"
-    tx.append("turn_ended", body, op_id, run=agent.run, agent=agent.agent)
+    event = TurnEnded(
+        diagnosis=agent.interrupted,
+        how=how,
+        incarnation=agent.incarnation,
+        evidence=tuple(evidence),
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"turn-ended:{agent.key}:{agent.incarnation}:{agent.interrupts[0].mono:.6f}")

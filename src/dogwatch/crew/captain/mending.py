@@ -23,6 +23,8 @@ from dogwatch.crew.captain.subagents import mail_parent, note_call
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change
 from dogwatch.model import brief
+from dogwatch.model.events.agents import AgentInterrupted, AgentNudged, AgentProbed
+from dogwatch.model.events.alerts import AlertWithdrawn, PersonCalled, ProviderHeld
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord, MessageRecord
@@ -168,9 +170,15 @@ def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnos
         change(tx, MessageRecord, view.messages[duty.message].key, lambda m: replace(m, nudges=nudges))
     else:
         change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=nudges))
-    told = {"diagnosis": found.kind, "subject": duty.subject, "nudges": nudges}
-    body = {**told, "evidence": list(found.evidence)}
-    tx.append("agent_nudged", body, run=agent.run, agent=agent.agent)
+    event = AgentNudged(
+        diagnosis=found.kind,
+        subject=duty.subject,
+        nudges=nudges,
+        evidence=found.evidence,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event)
     decide(tx, view, agent, "NUDGE", found.kind, found.evidence, item.id, subject=duty.subject)
     return True
 
@@ -190,8 +198,7 @@ def _probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: It
     settle(tx, item)
     send(tx, agent, "health_check", agent.agent, brief.health_check(), key=item.id)
     change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=tx.now))
-    body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
-    tx.append("agent_probed", body, run=agent.run, agent=agent.agent)
+    tx.append(AgentProbed(diagnosis=found.kind, evidence=found.evidence, run=agent.run, agent=agent.agent))
     decide(tx, view, agent, "PROBE", found.kind, found.evidence, item.id)
     return True
 
@@ -202,8 +209,7 @@ def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
     settle(tx, item)
     if held(tx, agent.run, account, tx.now) is None:
         hold(tx, agent.run, account, view.limits_of(agent.agent).hold_s, found.evidence[0])
-        body = {"account": account, "evidence": list(found.evidence)}
-        tx.append("provider_held", body, run=agent.run, agent=agent.agent)
+        tx.append(ProviderHeld(account=account, evidence=found.evidence, run=agent.run, agent=agent.agent))
         decide(tx, view, agent, "HOLD", found.kind, found.evidence, item.id)
     return True
 
@@ -211,9 +217,15 @@ def _hold(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
 def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item, late: Sequence[Late]) -> bool:
     """A person is called, once for each stall; the agent is not touched."""
     settle(tx, item)
-    body = {"diagnosis": found.kind, "evidence": list(found.evidence), "advice": found.advice, "alert": item.id}
-    op_id = f"called:{agent.key}{found.stall}"
-    tx.append("person_called", body, op_id, run=agent.run, agent=agent.agent)
+    event = PersonCalled(
+        diagnosis=found.kind,
+        evidence=found.evidence,
+        advice=found.advice,
+        alert=item.id,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"called:{agent.key}{found.stall}")
     kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
     text = "\n".join([*found.evidence, found.advice])
     push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
@@ -228,8 +240,7 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
     def fn(tx: Tx) -> bool:
         settle(tx, item)
         decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
-        body = {"diagnosis": found.kind, "evidence": list(found.evidence)}
-        tx.append("agent_interrupted", body, run=agent.run, agent=agent.agent)
+        tx.append(AgentInterrupted(diagnosis=found.kind, evidence=found.evidence, run=agent.run, agent=agent.agent))
         change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(tx.now,), interrupted=found.kind))
         return _settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
 
@@ -239,8 +250,10 @@ def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, 
 
 def _withdraw(tx: Tx, run: str, item: Item, why: str) -> bool:
     settle(tx, item)
-    body = {"alert": item.id, "action": item.body["action"], "why": why}
-    tx.append("alert_withdrawn", body, f"withdrawn:{item.queue}:{item.id}", run=run, agent=str(item.body["agent"]))
+    event = AlertWithdrawn(
+        alert=item.id, action=str(item.body["action"]), why=why, run=run, agent=str(item.body["agent"])
+    )
+    tx.append(event, f"withdrawn:{item.queue}:{item.id}")
     return True
 
 

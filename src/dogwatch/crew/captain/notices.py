@@ -14,6 +14,7 @@ from dogwatch.coordination.notices import NoticeRecord, notices_queue, ways_of
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load_all, save
+from dogwatch.model.events.operator import NoticeFailed, NoticeSent
 from dogwatch.model.view import RunView
 
 PAUSES_S = (5.0, 30.0)
@@ -79,12 +80,19 @@ def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
 
 def _conclude(helm: Helm, item: Item, attempt: int, result: Sequence[tuple[str, str]]) -> None:
     """The notice is done, for good, or waits for its next attempt."""
-    taken = [way for way, reason in result if not reason]
+    taken = tuple(way for way, reason in result if not reason)
     reasons = [f"{way}: {reason}" for way, reason in result if reason]
     if not result:
         reasons = ["there was no way to send it"]
-    told = {"notice": item.id, "kind": item.body["kind"], "title": item.body["title"], "attempts": attempt}
-    agent = str(item.body["agent"])
+    event = NoticeSent(
+        notice=item.id,
+        kind_=item.body["kind"],
+        title=str(item.body["title"]),
+        attempts=attempt,
+        ways=taken,
+        run=helm.run,
+        agent=str(item.body["agent"]),
+    )
 
     def fn(tx: Tx) -> None:
         if reasons and attempt <= len(PAUSES_S):
@@ -97,10 +105,19 @@ def _conclude(helm: Helm, item: Item, attempt: int, result: Sequence[tuple[str, 
         tx.delete(f"notice/{helm.run}/{item.id}")
         op_id = f"notice:{helm.run}:{item.id}"
         if reasons:
-            failed = {**told, "ways": taken, "reason": "; ".join(reasons)}
-            tx.append("notice_failed", failed, op_id, run=helm.run, agent=agent)
+            failed = NoticeFailed(
+                notice=event.notice,
+                kind_=event.kind_,
+                title=event.title,
+                attempts=attempt,
+                ways=taken,
+                reason="; ".join(reasons),
+                run=event.run,
+                agent=event.agent,
+            )
+            tx.append(failed, op_id)
         else:
-            tx.append("notice_sent", {**told, "ways": taken}, op_id, run=helm.run, agent=agent)
+            tx.append(event, op_id)
 
     helm.record(fn)
     if reasons:

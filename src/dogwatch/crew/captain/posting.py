@@ -22,6 +22,8 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
+from dogwatch.model.events.agents import GuardProven
+from dogwatch.model.events.mail import MessageDelivered, MessageRetried
 from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
@@ -258,12 +260,19 @@ def _delivered(tx: Tx, message: MessageRecord) -> None:
     if message.kind == CANARY:
         key = f"agent/{message.run}/{message.to}"
         change(tx, AgentRecord, key, lambda a: replace(a, guarded=message.incarnation))
-        tx.append("guard_proven", {"incarnation": message.incarnation}, run=message.run, agent=message.to)
+        tx.append(GuardProven(incarnation=message.incarnation, run=message.run, agent=message.to))
     if message.kind == "dispatch":
         key = f"task/{message.run}/{message.subject}"
         change(tx, TaskRecord, key, lambda t: replace(t, delivered=tx.now) if _holds(t, message) else t)
-    body = {"message": message.id, "kind": message.kind, "subject": message.subject, "tries": message.tries + 1}
-    tx.append("message_delivered", body, f"delivered:{message.key}", run=message.run, agent=message.to)
+    event = MessageDelivered(
+        message=message.id,
+        kind_=message.kind,
+        subject=message.subject,
+        tries=message.tries + 1,
+        run=message.run,
+        agent=message.to,
+    )
+    tx.append(event, f"delivered:{message.key}")
 
 
 def _holds(task: TaskRecord, message: MessageRecord) -> bool:
@@ -276,8 +285,10 @@ def _retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
         _give_up(tx, view, message, f"no receipt of {message.id} after {message.tries + 1} tries")
         return
     _note_step(tx, message, "", None, message.tries + 1)
-    body = {"message": message.id, "kind": message.kind, "tries": message.tries + 1}
-    tx.append("message_retried", body, run=message.run, agent=message.to)
+    event = MessageRetried(
+        message=message.id, kind_=message.kind, tries=message.tries + 1, run=message.run, agent=message.to
+    )
+    tx.append(event)
 
 
 def _give_up(tx: Tx, view: RunView, message: MessageRecord, why: str) -> None:

@@ -9,6 +9,7 @@ from dogwatch.coordination.agents import restart
 from dogwatch.coordination.queues import settle
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Item, Tx
+from dogwatch.model.events.admission import ReclaimRefused
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.judge import judge
@@ -44,4 +45,4 @@ def _rest(tx: Tx, view: RunView, agent: AgentRecord, item: Item) -> bool:
 
 def _refuse(tx: Tx, run: str, item: Item, why: str) -> bool:
     settle(tx, item)
-    return tx.append("reclaim_refused", {"order": item.id, "why": why}, run=run, agent=str(item.body["agent"]))
+    return tx.append(ReclaimRefused(order=item.id, why=why, run=run, agent=str(item.body["agent"])))

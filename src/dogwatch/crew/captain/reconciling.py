@@ -15,6 +15,8 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.routing import return_work
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load_run, save
+from dogwatch.model.events.alerts import PersonCalled
+from dogwatch.model.events.reviews import CheckpointAnswered, CheckpointReopened
 from dogwatch.model.lifecycle import CHECKPOINT
 from dogwatch.model.records import CheckpointRecord, GateRecord, MessageRecord, Verdict
 from dogwatch.model.redact import Redactor
@@ -61,9 +63,15 @@ def object_to(tx: Tx, view: RunView, checkpoints: Sequence[str], by: str, note: 
         if record.state == "approved":
             reopen(tx, view, record, by, note, key)
         elif record.state == "asked":
-            event = {"checkpoint": name, "verdict": "disagree", "round": record.round, "by": by}
-            event["note"] = _told(view, note)
-            if tx.append("checkpoint_answered", event, f"objection:{record.key}:{key}", run=record.run):
+            event = CheckpointAnswered(
+                checkpoint=name,
+                verdict="disagree",
+                round=record.round,
+                by=by,
+                note=_told(view, note),
+                run=record.run,
+            )
+            if tx.append(event, f"objection:{record.key}:{key}"):
                 given = Verdict(approve=False, note=f"{by}: {note}", round=record.round)
                 save(tx, replace(record, verdicts={**record.verdicts, by: given}))
 
@@ -74,15 +82,20 @@ def reopen(tx: Tx, view: RunView, record: CheckpointRecord, by: str, note: str, 
     plan = route.checkpoint_plan(view, record.checkpoint)
     if view.run.state != "RUNNING":
         return False
-    body = {"checkpoint": plan.name, "by": by, "round": record.round, "note": _told(view, note)}
     if record.reopened >= plan.rounds_max:
-        called = {"diagnosis": "disagreement", "checkpoint": plan.name, "evidence": [f"{by}: {_told(view, note)}"]}
-        called["advice"] = f"{plan.name} was opened again {record.reopened} times: decide who is right"
-        if tx.append("person_called", called, f"disagree:{record.key}:{key}", run=record.run):
+        called = PersonCalled(
+            diagnosis="disagreement",
+            checkpoint=plan.name,
+            evidence=(f"{by}: {_told(view, note)}",),
+            advice=f"{plan.name} was opened again {record.reopened} times: decide who is right",
+            run=record.run,
+        )
+        if tx.append(called, f"disagree:{record.key}:{key}"):
             title = f"{by} disagrees with {plan.name} again"
             push_notice(tx, record.run, "escalation", f"disagree:{plan.name}:{key}", title, note)
         return False
-    if not tx.append("checkpoint_reopened", body, f"reopened:{record.key}:{key}", run=record.run):
+    event = CheckpointReopened(checkpoint=plan.name, by=by, round=record.round, note=_told(view, note), run=record.run)
+    if not tx.append(event, f"reopened:{record.key}:{key}"):
         return False
     opened = replace(record, state=CHECKPOINT.step(record.state, "revised"), notes=note, reopened=record.reopened + 1)
     save(tx, opened)

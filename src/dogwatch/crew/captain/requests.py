@@ -16,6 +16,10 @@ from dogwatch.crew.captain.subagents import settle
 from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UnmarkedError, UsageError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, load_all, load_run, save
+from dogwatch.model.events.clients import HeartbeatReceived, RequestRefused
+from dogwatch.model.events.mail import MessageAcknowledged, MessageRead
+from dogwatch.model.events.reviews import CheckpointAnswered
+from dogwatch.model.events.tasks import TaskClaimed, TaskRefused, TaskReported, TaskSent
 from dogwatch.model.lifecycle import MESSAGE, TASK
 from dogwatch.model.names import NAME
 from dogwatch.model.plan import Output
@@ -88,8 +92,10 @@ def report(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[
         return {"task": task.task, "state": task.state}
     if task.state != "claimed":
         raise RefusedError(f"{task.task} is {task.state}, not yours to report")
-    event = {"task": task.task, "result": result, "note": note}
-    if not tx.append("task_reported", event, _op(body), run=agent.run, agent=agent.agent):
+    event = TaskReported(
+        task=task.task, result="done" if result == "done" else "failed", note=note, run=agent.run, agent=agent.agent
+    )
+    if not tx.append(event, _op(body)):
         # The same call came before and its answer was lost; since then the task has been given out anew.
         return {"task": task.task, "state": task.state}
     if result == "failed":
@@ -114,7 +120,7 @@ def claim(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapping[s
     taken = replace(assign(tx, view, task, agent, marker), delivered=tx.now)
     save(tx, taken)
     check_counter(tx, helm.run)
-    tx.append("task_claimed", {"task": task.task}, _op(body), run=agent.run, agent=agent.agent)
+    tx.append(TaskClaimed(task=task.task, run=agent.run, agent=agent.agent), _op(body))
     return {"task": task.task, "text": dispatch_text(view, taken, agent)}
 
 
@@ -139,8 +145,15 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
         return {"checkpoint": name, "state": record.state}
     if record.state != "asked":
         raise RefusedError(f"{name} is {record.state}: nobody was asked")
-    event = {"checkpoint": name, "verdict": verdict, "round": record.round, "note": note}
-    if tx.append("checkpoint_answered", event, _op(body), run=agent.run, agent=agent.agent):
+    event = CheckpointAnswered(
+        checkpoint=name,
+        verdict="approve" if verdict == "approve" else "revise",
+        round=record.round,
+        note=note,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    if tx.append(event, _op(body)):
         given = Verdict(approve=verdict == "approve", note=note, round=record.round)
         save(tx, replace(record, verdicts={**record.verdicts, agent.agent: given}))
     return {"checkpoint": name, "state": record.state}
@@ -148,8 +161,15 @@ def checkpoint(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mapp
 
 def _disagree(tx: Tx, view: RunView, agent: AgentRecord, record: CheckpointRecord, note: str, op_id: str) -> Answer:
     """A reviewer has changed its mind after the approval: the step is opened again."""
-    event = {"checkpoint": record.checkpoint, "verdict": "revise", "round": record.round, "note": note}
-    if tx.append("checkpoint_answered", event, op_id, run=agent.run, agent=agent.agent):
+    event = CheckpointAnswered(
+        checkpoint=record.checkpoint,
+        verdict="revise",
+        round=record.round,
+        note=note,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    if tx.append(event, op_id):
         reopen(tx, view, record, agent.agent, note or "please revise", op_id)
     found = load(tx, CheckpointRecord, record.key)
     return {"checkpoint": record.checkpoint, "state": found.state if found is not None else record.state}
@@ -178,8 +198,10 @@ def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
     ):
         raise UsageError("progress_percent is a number from 0 to 100")
     held = view.task_of(agent.agent)
-    event = {"task": held.task if held else "", "progress_percent": progress}
-    tx.append("heartbeat_received", event, _op(body), run=agent.run, agent=agent.agent)
+    event = HeartbeatReceived(
+        task=held.task if held else "", progress_percent=progress, run=agent.run, agent=agent.agent
+    )
+    tx.append(event, _op(body))
     return {}
 
 
@@ -243,8 +265,15 @@ def task_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
         op=_op(body),
     )
     save(tx, task)
-    event = {"task": task.task, "to": task.holders[0], "expect_s": task.expect_s, "outputs": list(paths or ())}
-    tx.append("task_sent", event, _op(body), run=agent.run, agent=agent.agent)
+    event = TaskSent(
+        task=task.task,
+        to=task.holders[0],
+        expect_s=task.expect_s,
+        outputs=tuple(paths or ()),
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, _op(body))
     return {"task": task.task}
 
 
@@ -256,7 +285,7 @@ def mail_read(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
             continue
         if message.state != "read":
             save(tx, replace(message, state=MESSAGE.step(message.state, "read"), read=tx.now))
-            tx.append("message_read", {"message": message.id}, f"read:{message.key}", run=agent.run, agent=agent.agent)
+            tx.append(MessageRead(message=message.id, run=agent.run, agent=agent.agent), f"read:{message.key}")
         found.append({"message": message.id, "from": message.sender, "text": message.body})
     return {"mail": found}
 
@@ -281,8 +310,8 @@ def mail_ack(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappin
     if message.sender in view.agents:
         sender = view.agents[view.current(message.sender)]
         change(tx, AgentRecord, sender.key, lambda a: replace(a, answered=tx.now))
-    op_id = f"acknowledged:{message.key}"
-    tx.append("message_acknowledged", {"message": message.id}, op_id, run=agent.run, agent=agent.agent)
+    event = MessageAcknowledged(message=message.id, run=agent.run, agent=agent.agent)
+    tx.append(event, f"acknowledged:{message.key}")
     return {"message": message.id}
 
 
@@ -346,17 +375,16 @@ def _op(body: Mapping[str, Any]) -> str:
 def _record_refusal(helm: Helm, body: Mapping[str, Any], code: str, message: str) -> None:
     """Whatever the caller sent, what is kept of it is short and plain."""
     agent = str(body.get("agent"))
-    event = {
-        "op": ascii(helm.log.redactor.value(body.get("op")))[:64],
-        "incarnation": ascii(body.get("incarnation"))[:16],
-        "code": code,
-        "message": helm.log.redactor.text(message).encode("ascii", "backslashreplace").decode()[:500],
-    }
-    known = agent if NAME.fullmatch(agent) else ""
-    task = code == UnmarkedError.code or body.get("op") == "task_send"
+    is_task = code == UnmarkedError.code or body.get("op") == "task_send"
+    event = (TaskRefused if is_task else RequestRefused)(
+        op=ascii(helm.log.redactor.value(body.get("op")))[:64],
+        incarnation=ascii(body.get("incarnation"))[:16],
+        code=code,
+        message=helm.log.redactor.text(message).encode("ascii", "backslashreplace").decode()[:500],
+        run=helm.run,
+        agent=agent if NAME.fullmatch(agent) else "",
+    )
     try:
-        helm.record(
-            lambda tx: tx.append("task_refused" if task else "request_refused", event, run=helm.run, agent=known)
-        )
+        helm.record(lambda tx: tx.append(event))
     except LedgerError as error:
         helm.log.error("refusal_not_recorded", error=str(error))

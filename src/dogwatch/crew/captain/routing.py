@@ -31,8 +31,12 @@ from dogwatch.errors import DogwatchError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, save
 from dogwatch.model import brief
-from dogwatch.model.codec import encode
-from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK
+from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
+from dogwatch.model.events.clients import AgentError
+from dogwatch.model.events.reviews import CheckpointAsked, CheckpointClosed
+from dogwatch.model.events.runs import MilestoneReached, PhaseEnded, PhaseOpened, PhaseReopened, RunEnded, RunStarted
+from dogwatch.model.events.tasks import DispatchDropped, TaskAccepted, TaskDispatched, TaskOffered, TaskReturned
+from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK, RunEnd
 from dogwatch.model.plan import Checkpoint
 from dogwatch.model.records import AgentRecord, CheckpointRecord, GateRecord, RunRecord, TaskRecord
 from dogwatch.model.tally import Failure
@@ -86,10 +90,8 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
     def intend(tx: Tx) -> AgentRecord | None:
         if not admit_agent(helm, tx, view, view.agents[decision.agent]):
             return None
-        body = {"incarnation": decision.incarnation}
-        tx.append(
-            "agent_spawn_intended", body, f"spawn:{key}:{decision.incarnation}", run=helm.run, agent=decision.agent
-        )
+        event = AgentSpawnIntended(incarnation=decision.incarnation, run=helm.run, agent=decision.agent)
+        tx.append(event, f"spawn:{key}:{decision.incarnation}")
         return change(tx, AgentRecord, key, lambda a: replace(a, intended=a.intended or tx.now, held="", resting=""))
 
     agent = helm.record(intend)
@@ -107,17 +109,19 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
         return helm.record(lambda tx: fail_spawn(tx, view, agent, reason))
 
     def confirm(tx: Tx) -> bool:
-        body = {
-            "incarnation": agent.incarnation,
-            "name": agent.name,
-            "role": agent.role,
-            "session": agent.session,
-            "process": encode(spawned.process),
-            "adopted": spawned.adopted,
-            "sandboxed": spawned.sandboxed,
-            "limit_bytes": spawned.limit_bytes,
-        }
-        tx.append("agent_spawned", body, f"spawned:{key}:{agent.incarnation}", run=helm.run, agent=agent.agent)
+        event = AgentSpawned(
+            incarnation=agent.incarnation,
+            name=agent.name,
+            role=agent.role,
+            session=agent.session,
+            process=spawned.process,
+            adopted=spawned.adopted,
+            sandboxed=spawned.sandboxed,
+            limit_bytes=spawned.limit_bytes,
+            run=helm.run,
+            agent=agent.agent,
+        )
+        tx.append(event, f"spawned:{key}:{agent.incarnation}")
         note_process(tx, agent_holder(agent.run, agent.agent), spawned.process)
         change(
             tx,
@@ -160,7 +164,7 @@ def dismiss_agent(helm: Helm, view: RunView, decision: route.DismissAgent) -> bo
 
 def begin_work(helm: Helm) -> bool:
     def fn(tx: Tx) -> bool:
-        tx.append("run_started", {}, f"started:{helm.run}", run=helm.run)
+        tx.append(RunStarted(run=helm.run), f"started:{helm.run}")
         change(
             tx, RunRecord, f"run/{helm.run}", lambda r: replace(r, state=RUN.step(r.state, "RUNNING"), started=tx.now)
         )
@@ -202,11 +206,17 @@ def open_phase(helm: Helm, view: RunView, decision: route.OpenPhase) -> bool:
             record = CheckpointRecord(run=helm.run, checkpoint=checkpoint.name, phase=decision.phase)
             if load(tx, CheckpointRecord, record.key) is None:
                 save(tx, record)
-        body = {"phase": phase.name, "number": decision.phase + 1, "of": len(view.plan.phases)}
-        if not tx.append("phase_opened", body, f"phase:{helm.run}:{decision.phase}", run=helm.run) and dropped:
+        event = PhaseOpened(phase=phase.name, number=decision.phase + 1, of=len(view.plan.phases), run=helm.run)
+        if not tx.append(event, f"phase:{helm.run}:{decision.phase}") and dropped:
             expected = len(route.expected_tasks(view, phase))
-            told = {"phase": phase.name, "tasks": dropped, "expected": expected, "found": expected - len(dropped)}
-            tx.append("dispatch_dropped", told, run=helm.run)
+            missing = DispatchDropped(
+                phase=phase.name,
+                tasks=tuple(dropped),
+                expected=expected,
+                found=expected - len(dropped),
+                run=helm.run,
+            )
+            tx.append(missing)
             correct_counter(tx, helm.run)
         return True
 
@@ -223,18 +233,19 @@ def send_task(helm: Helm, view: RunView, decision: route.SendTask) -> bool:
         body = dispatch_text(view, taken, agent)
         # The moment makes it another message where the record of an earlier dispatch was lost.
         message = send(tx, agent, "dispatch", task.task, body, key=f"{task.task}:{taken.sends}:{tx.now.wall:.6f}")
-        event = {
-            "task": task.task,
-            "attempt": taken.attempt,
-            "incarnation": agent.incarnation,
-            "message": message.id,
-            "expect_s": task.expect_s,
-            "expect_from": task.expect_from,
-            "outputs": [output.path for output in outputs],
-        }
-        if task.sender:
-            event["sender"] = task.sender
-        tx.append("task_dispatched", event, run=helm.run, agent=agent.agent)
+        event = TaskDispatched(
+            task=task.task,
+            attempt=taken.attempt,
+            incarnation=agent.incarnation,
+            message=message.id,
+            expect_s=task.expect_s,
+            expect_from=task.expect_from,
+            outputs=tuple(output.path for output in outputs),
+            sender=task.sender,
+            run=helm.run,
+            agent=agent.agent,
+        )
+        tx.append(event)
         check_counter(tx, helm.run)
         return True
 
@@ -247,8 +258,8 @@ def offer_task(helm: Helm, view: RunView, decision: route.OfferTask) -> bool:
     def fn(tx: Tx) -> bool:
         text = brief.offer(task.task, fill(task.text, view, agent))
         message = send(tx, agent, "offer", task.task, text, key=task.task)
-        event = {"task": task.task, "message": message.id}
-        tx.append("task_offered", event, f"offer:{message.id}", run=helm.run, agent=agent.agent)
+        event = TaskOffered(task=task.task, message=message.id, run=helm.run, agent=agent.agent)
+        tx.append(event, f"offer:{message.id}")
         return True
 
     return helm.record(fn)
@@ -266,8 +277,15 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
         count_end(tx, task)
         done = save(tx, replace(task, state=TASK.step(task.state, "accepted"), finished=tx.now, note=""))
         took_s = tx.now.since(done.dispatched) if done.dispatched else 0.0
-        event = {"task": task.task, "attempt": task.attempt, "rescued": task.rescued, "took_s": round(took_s, 3)}
-        tx.append("task_accepted", event, run=helm.run, agent=task.agent)
+        event = TaskAccepted(
+            task=task.task,
+            attempt=task.attempt,
+            rescued=task.rescued,
+            took_s=round(took_s, 3),
+            run=helm.run,
+            agent=task.agent,
+        )
+        tx.append(event)
         release_agent(tx, task)
         tell_sender(tx, task, brief.result(task.task, task.agent, ", ".join(o.path for o in task.outputs), ""))
         _learn(tx, view, done, took_s)
@@ -280,9 +298,17 @@ def judge_report(helm: Helm, view: RunView, decision: route.JudgeReport) -> bool
 def _note_failed(tx: Tx, task: TaskRecord, reason: str) -> None:
     """The agent's own claim did not stand: that is an error of its."""
     failure = Failure("validation_failure", "report", reason)
-    body = {"incarnation": task.incarnation, "severity": failure.severity, "count": task.attempt}
-    told = {**body, "type": failure.type, "tool": failure.tool, "message": f"{task.task}: {reason}"}
-    tx.append("agent_error", told, run=task.run, agent=task.agent)
+    event = AgentError(
+        incarnation=task.incarnation,
+        severity=failure.severity,
+        count=task.attempt,
+        type=failure.type,
+        tool=failure.tool,
+        message=f"{task.task}: {reason}",
+        run=task.run,
+        agent=task.agent,
+    )
+    tx.append(event)
 
 
 def ask_checkpoint(helm: Helm, view: RunView, decision: route.AskCheckpoint) -> bool:
@@ -298,9 +324,14 @@ def ask_checkpoint(helm: Helm, view: RunView, decision: route.AskCheckpoint) -> 
         save(tx, replace(record, state=CHECKPOINT.step(record.state, "asked"), round=decision.round))
         for agent in asked:
             ask_reviewer(tx, view, plan.name, decision.round, agent)
-        event = {"checkpoint": plan.name, "round": decision.round, "artifact": plan.artifact}
-        event["reviewers"] = [agent.agent for agent in asked]
-        tx.append("checkpoint_asked", event, f"ask:{record.key}:{decision.round}", run=helm.run)
+        event = CheckpointAsked(
+            checkpoint=plan.name,
+            round=decision.round,
+            artifact=plan.artifact,
+            reviewers=tuple(agent.agent for agent in asked),
+            run=helm.run,
+        )
+        tx.append(event, f"ask:{record.key}:{decision.round}")
         return True
 
     return helm.record(fn)
@@ -319,8 +350,10 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
             rest(tx, view.agents[name].key)
         # A sub-agent's words may be among those that led to a revision.
         notes = "" if decision.state == "revised" and view.run.sensitive else decision.notes
-        event = {"checkpoint": plan.name, "round": record.round, "state": decision.state, "notes": notes}
-        tx.append("checkpoint_closed", event, f"close:{record.key}:{record.round}", run=helm.run)
+        event = CheckpointClosed(
+            checkpoint=plan.name, round=record.round, state=decision.state, notes=notes, run=helm.run
+        )
+        tx.append(event, f"close:{record.key}:{record.round}")
         return True
 
     return helm.record(fn)
@@ -339,14 +372,15 @@ def return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:
     for task in authored:
         save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
         told = plan.name if view.run.sensitive else note
-        tx.append("task_returned", {"task": task.task, "note": told}, run=task.run, agent=task.agent)
+        tx.append(TaskReturned(task=task.task, note=told, run=task.run, agent=task.agent))
     back_to = min((task.phase for task in authored), default=view.run.phase)
     if back_to < view.run.phase:
         for gate in view.gates.values():
             if gate.phase >= back_to:
                 save(tx, GateRecord(run=gate.run, phase=gate.phase, gate=gate.gate, attempt=gate.attempt + 1))
         save(tx, replace(view.run, phase=back_to, returns=view.run.returns + 1))
-        tx.append("phase_reopened", {"phase": view.plan.phases[back_to].name, "because": plan.name}, run=view.run.run)
+        event = PhaseReopened(phase=view.plan.phases[back_to].name, because=plan.name, run=view.run.run)
+        tx.append(event)
 
 
 def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:
@@ -362,7 +396,7 @@ def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:
     def fn(tx: Tx) -> bool:
         last = decision.phase + 1 == len(view.plan.phases)
         op_id = f"phase-end:{helm.run}:{decision.phase}:{view.run.returns}"
-        tx.append("phase_ended", {"phase": phase.name}, op_id, run=helm.run)
+        tx.append(PhaseEnded(phase=phase.name, run=helm.run), op_id)
         change(
             tx,
             RunRecord,
@@ -382,7 +416,7 @@ def verify_deliverable(helm: Helm, view: RunView, decision: route.VerifyDelivera
     return end_run(helm, "PARTIAL" if decision.partial else "COMPLETED", decision.partial, digest)
 
 
-def end_run(helm: Helm, state: str, cause: str, sha256: str = "") -> bool:
+def end_run(helm: Helm, state: RunEnd, cause: str, sha256: str = "") -> bool:
     """The run is over, with a named cause where it is not complete."""
 
     def fn(tx: Tx) -> bool:
@@ -390,7 +424,7 @@ def end_run(helm: Helm, state: str, cause: str, sha256: str = "") -> bool:
         if run is None or run.over:
             return False
         save(tx, replace(run, state=RUN.step(run.state, state), ended=tx.now, cause=cause, sha256=sha256))
-        tx.append("run_ended", {"state": state, "cause": cause, "sha256": sha256}, f"ended:{helm.run}", run=helm.run)
+        tx.append(RunEnded(state=state, cause=cause, sha256=sha256, run=helm.run), f"ended:{helm.run}")
         if not sha256:
             push_notice(tx, helm.run, "ended", "run", f"the run ended as {state}", cause)
         for document in tx.scan(f"agent/{helm.run}/"):
@@ -432,4 +466,4 @@ def _reach_milestones(tx: Tx, view: RunView, done: TaskRecord) -> None:
         needed = [task for task in accepted.values() if task.dispatch in milestone.after]
         if {task.dispatch for task in needed} == set(milestone.after) and all(t.state == "accepted" for t in needed):
             op_id = f"milestone:{view.run.run}:{milestone.name}"
-            tx.append("milestone_reached", {"milestone": milestone.name}, op_id, run=view.run.run)
+            tx.append(MilestoneReached(milestone=milestone.name, run=view.run.run), op_id)

@@ -9,6 +9,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.shared.membership import is_silent
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model.events.alerts import SelfCheckFailed
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.records import ChecksRecord
 from dogwatch.model.view import RunView
@@ -44,7 +45,7 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
     def fn(tx: Tx) -> None:
         save(tx, record)
         for one in failed:
-            tx.append("self_check_failed", {"check": one.name, "detail": one.detail}, run=helm.run)
+            tx.append(SelfCheckFailed(check=one.name, detail=one.detail, run=helm.run))
 
     helm.record(fn)
     return record

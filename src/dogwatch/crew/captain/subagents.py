@@ -13,6 +13,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, save
 from dogwatch.model import brief
+from dogwatch.model.events.subagents import SubagentOverdue, SubagentSettled
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Late
@@ -59,9 +60,16 @@ def _known(tx: Tx, agent: AgentRecord, late: Late) -> OverdueSubagent:
         opened=tx.now,
         told=tx.now,
     )
-    body = {"id": one.id, "type": one.type, "incarnation": agent.incarnation, "ran_s": round(late.ran_s, 3)}
-    body["limit_s"] = late.limit_s
-    tx.append("subagent_overdue", body, f"open:{record.key}", run=agent.run, agent=agent.agent)
+    event = SubagentOverdue(
+        id=one.id,
+        type=one.type,
+        incarnation=agent.incarnation,
+        ran_s=round(late.ran_s, 3),
+        limit_s=late.limit_s,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"open:{record.key}")
     return record
 
 
@@ -72,9 +80,17 @@ def settle(tx: Tx, known: OverdueSubagent, how: str, note: str = "") -> None:
         return record if record.settled else replace(record, settled=how, note=note)
 
     change(tx, OverdueSubagent, known.key, fn)
-    body = {"id": known.id, "type": known.type, "incarnation": known.incarnation, "how": how, "note": note}
-    body["open_s"] = round(tx.now.since(known.opened), 3)
-    tx.append("subagent_settled", body, f"settled:{known.key}", run=known.run, agent=known.agent)
+    event = SubagentSettled(
+        id=known.id,
+        type=known.type,
+        incarnation=known.incarnation,
+        how=how,
+        note=note,
+        open_s=round(tx.now.since(known.opened), 3),
+        run=known.run,
+        agent=known.agent,
+    )
+    tx.append(event, f"settled:{known.key}")
 
 
 def look_after_overdue(helm: Helm, view: RunView) -> None:

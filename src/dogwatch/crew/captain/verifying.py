@@ -14,6 +14,9 @@ from dogwatch.crew.captain.routing import end_run
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import brief
+from dogwatch.model.events.agents import AgentRecovered, AgentStalled, AgentUnresponsive
+from dogwatch.model.events.alerts import ActionVerified
+from dogwatch.model.events.runs import RunQuiet
 from dogwatch.model.lifecycle import HEALTH
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import OPEN_DECISION, AgentRecord, DecisionRecord, WatchRecord
@@ -51,9 +54,15 @@ def _conclude(helm: Helm, decision: DecisionRecord, found: Outcome) -> None:
     def fn(tx: Tx) -> None:
         tx.delete(decision.key)
         save(tx, replace(decision, outcome=found.outcome, seen=found.seen))
-        body = {"decision": decision.id, "action": decision.action, "outcome": found.outcome, "seen": found.seen}
-        op_id = f"verified:{decision.run}:{decision.id}"
-        tx.append("action_verified", body, op_id, run=helm.run, agent=decision.agent)
+        event = ActionVerified(
+            decision=decision.id,
+            action=decision.action,
+            outcome=found.outcome,
+            seen=found.seen,
+            run=helm.run,
+            agent=decision.agent,
+        )
+        tx.append(event, f"verified:{decision.run}:{decision.id}")
 
     helm.record(fn)
 
@@ -77,14 +86,20 @@ def _tend(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) -> None:
 def _recovered(tx: Tx, agent: AgentRecord) -> None:
     health = agent.health if agent.health == "healthy" else HEALTH.step(agent.health, "healthy")
     change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=None, stalled=None, health=health))
-    tx.append("agent_recovered", {"incarnation": agent.incarnation}, run=agent.run, agent=agent.agent)
+    tx.append(AgentRecovered(incarnation=agent.incarnation, run=agent.run, agent=agent.agent))
 
 
 def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """Its claims go back, the others are told the first time, and it gets a new incarnation."""
     evidence = [f"hooks: no sign of life for {tx.now.mono - sight.turn.newest:.0f} s, although it was asked for one"]
-    body = {"incarnation": agent.incarnation, "stalls": agent.stall_count + 1, "evidence": evidence}
-    tx.append("agent_stalled", body, run=agent.run, agent=agent.agent)
+    event = AgentStalled(
+        incarnation=agent.incarnation,
+        stalls=agent.stall_count + 1,
+        evidence=tuple(evidence),
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event)
     if not any(one.stall_count for one in load_all(tx, AgentRecord, f"agent/{agent.run}/")):
         for other in view.agents.values():
             if other.agent != agent.agent and other.confirmed is not None and other.state != "ERROR":
@@ -103,7 +118,7 @@ def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
 
 def _unresponsive(tx: Tx, agent: AgentRecord) -> None:
     change(tx, AgentRecord, agent.key, lambda a: replace(a, health=HEALTH.step(a.health, "unresponsive")))
-    tx.append("agent_unresponsive", {"incarnation": agent.incarnation}, run=agent.run, agent=agent.agent)
+    tx.append(AgentUnresponsive(incarnation=agent.incarnation, run=agent.run, agent=agent.agent))
 
 
 def look_for_progress(helm: Helm, view: RunView) -> bool:
@@ -123,8 +138,8 @@ def look_for_progress(helm: Helm, view: RunView) -> bool:
         return end_run(helm, "FAILED", f"no progress for {quiet_s:.0f} s{blocked}")
 
     def fn(tx: Tx) -> bool:
-        body = {"quiet_s": round(quiet_s, 3), "ends_in_s": round(limits.run_grace_s - beyond_s, 3)}
-        if tx.append("run_quiet", body, f"quiet:{helm.run}:{latest.mono:.3f}", run=helm.run):
+        event = RunQuiet(quiet_s=round(quiet_s, 3), ends_in_s=round(limits.run_grace_s - beyond_s, 3), run=helm.run)
+        if tx.append(event, f"quiet:{helm.run}:{latest.mono:.3f}"):
             title = f"the run has made no progress for {quiet_s:.0f} s"
             text = f"It will be ended in {limits.run_grace_s - beyond_s:.0f} s unless it moves."
             push_notice(tx, helm.run, "escalation", f"quiet:{latest.mono:.3f}", title, text)

@@ -12,6 +12,7 @@ from dogwatch.crew.captain.reconciling import hear_mail
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load_all, load_run, save
 from dogwatch.model import brief
+from dogwatch.model.events.instructions import InstructionsChanged, InstructionsRead, RefreshExpired
 from dogwatch.model.records import MessageRecord
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 from dogwatch.model.view import RunView
@@ -54,9 +55,8 @@ def _note_change(tx: Tx, view: RunView, record: InstructionsRecord) -> None:
     if not record.changes:
         return
     before = view.instructions[record.role].version
-    body = {"role": record.role, "path": record.path, "from": before, "to": record.version}
-    op_id = f"instructions:{record.key}:{record.changes}"
-    tx.append("instructions_changed", body, op_id, run=record.run)
+    event = InstructionsChanged(role=record.role, path=record.path, from_=before, to=record.version, run=record.run)
+    tx.append(event, f"instructions:{record.key}:{record.changes}")
 
 
 def _ask(tx: Tx, view: RunView, decision: versions.Ask) -> None:
@@ -89,9 +89,15 @@ def _note_read(tx: Tx, view: RunView, agent: str) -> None:
     for message in view.waiting_messages(agent):
         if message.kind == "refresh" and not message.step:
             expire(tx, message)
-    told = {"version": newest.version, "message": reading.message}
-    body = {**told, "seconds": round(tx.now.since(reading.since), 3), "late": reading.state == "expired"}
-    tx.append("instructions_read", body, run=reading.run, agent=agent)
+    event = InstructionsRead(
+        version=newest.version,
+        message=reading.message,
+        seconds=round(tx.now.since(reading.since), 3),
+        late=reading.state == "expired",
+        run=reading.run,
+        agent=agent,
+    )
+    tx.append(event)
     done = replace(reading, digest=newest.digest, version=newest.version, state="read", since=tx.now, held=None)
     save(tx, replace(done, message="", before=""))
 
@@ -105,8 +111,15 @@ def _lapse(tx: Tx, view: RunView, agent: str) -> None:
 
     reading = change(tx, ReadingRecord, view.readings[agent].key, lapse)
     held = [one for one in load_all(tx, MessageRecord, f"{HELD}/{reading.run}/") if one.sender == agent]
-    body = {"version": reading.version, "message": reading.message, "held": len(held), "count": reading.lapses}
-    tx.append("refresh_expired", body, run=reading.run, agent=agent)
+    event = RefreshExpired(
+        version=reading.version,
+        message=reading.message,
+        held=len(held),
+        count=reading.lapses,
+        run=reading.run,
+        agent=agent,
+    )
+    tx.append(event)
 
 
 def _let_go(helm: Helm) -> None:

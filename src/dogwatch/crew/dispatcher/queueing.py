@@ -16,6 +16,8 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import change, load, load_all, load_plan
 from dogwatch.model.admission import Answer, Launch, MemoryProfile, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.events.admission import RunAdmitted
+from dogwatch.model.events.runs import RunCleared, RunEnded
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
@@ -182,8 +184,13 @@ def _admit(
             tx.delete(queued.key)
             run = change(tx, RunRecord, f"run/{queued.run}", lambda record: replace(record, admitted=tx.now))
             waited_s = round(tx.now.since(run.created), 3)
-            body = {"waited_s": waited_s, "peak_bytes": int(launch.demand.mean_bytes), "learnt": launch.demand.learnt}
-            tx.append("run_admitted", body, f"admitted:{queued.run}", run=queued.run)
+            event = RunAdmitted(
+                waited_s=waited_s,
+                peak_bytes=int(launch.demand.mean_bytes),
+                learnt=launch.demand.learnt,
+                run=queued.run,
+            )
+            tx.append(event, f"admitted:{queued.run}")
         elif answer.verdict == "refuse":
             end_queued(tx, lease, queued.run, f"it may not run here: {answer.reason}")
         return answer
@@ -246,7 +253,7 @@ def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
         return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=not is_told)
 
     change(tx, RunRecord, f"run/{run}", ended)
-    tx.append("run_ended", {"state": "FAILED", "cause": cause, "sha256": ""}, f"ended:{run}", run=run)
+    tx.append(RunEnded(state="FAILED", cause=cause, sha256="", run=run), f"ended:{run}")
     if not is_told:
         tx.delete(f"active/{run}")
-        tx.append("run_cleared", {"processes": 0}, f"cleared:{run}", run=run)
+        tx.append(RunCleared(processes=0, run=run), f"cleared:{run}")

@@ -9,6 +9,7 @@ from dogwatch.crew.dispatcher.zoning import MemoryWatch
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all, load_whole
 from dogwatch.model.admission import WaitRecord
+from dogwatch.model.events.operator import OrderGiven
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import WatchRecord
@@ -33,8 +34,16 @@ def order_reclaim(
 
     def fn(tx: Tx) -> None:
         tx.check(lease)
-        item = tx.push(orders_queue(found.run), body)
-        tx.append("order_given", {**body, "order": item}, run=found.run, agent=found.agent)
+        item = tx.push(orders_queue(found.run), body) or ""
+        event = OrderGiven(
+            incarnation=found.incarnation,
+            cause=found.why,
+            by="dispatcher",
+            order=item,
+            run=found.run,
+            agent=found.agent,
+        )
+        tx.append(event)
         memory.note_reclaim(tx)
 
     ledger.run(fn)

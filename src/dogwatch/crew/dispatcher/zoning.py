@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any
 
 from dogwatch.coordination.notices import push_notice
 from dogwatch.crew.shared.log import Log
@@ -14,6 +13,7 @@ from dogwatch.crew.shared.worlds import CrewEyes
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, load_all, save
 from dogwatch.model.admission import MemoryProfile
+from dogwatch.model.events.admission import MemoryCritical, MemoryLow, ZoneChanged
 from dogwatch.model.memory import GB, ZONES, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
@@ -201,23 +201,23 @@ def _tell(tx: Tx, before: HostRecord, host: HostRecord, runs: Sequence[str]) -> 
     """The change itself, and to each run's captain what it means for it."""
     readings = host.readings
     largest = readings.largest
-    body: dict[str, Any] = {
-        "zone": host.zone,
-        "before": before.zone,
-        "sensor": host.sensor or before.sensor,
-        "why": host.why or f"calm again after {host.at.since(before.since):.0f} s",
-        "left_bytes": readings.left_bytes,
-        "size_bytes": readings.size_bytes,
-        "processes": readings.processes,
-        "largest": f"{largest.agent or largest.name} {largest.rss_bytes / GB:.1f} GB" if largest is not None else "",
-        "leaker": leaker(readings),
-    }
-    tx.append("zone_changed", body)
+    event = ZoneChanged(
+        zone=host.zone,
+        before=before.zone,
+        sensor=host.sensor or before.sensor,
+        why=host.why or f"calm again after {host.at.since(before.since):.0f} s",
+        left_bytes=readings.left_bytes,
+        size_bytes=readings.size_bytes,
+        processes=readings.processes,
+        largest=f"{largest.agent or largest.name} {largest.rss_bytes / GB:.1f} GB" if largest is not None else "",
+        leaker=leaker(readings),
+    )
+    tx.append(event)
     if ZONES.index(host.zone) < ZONES.index(before.zone):
         return
     for run in runs:
-        told = {key: body[key] for key in ("sensor", "why", "leaker")}
-        tx.append("memory_critical" if host.zone == "RED" else "memory_low", told, run=run)
+        scarce = MemoryCritical if host.zone == "RED" else MemoryLow
+        tx.append(scarce(sensor=event.sensor, why=event.why, leaker=event.leaker, run=run))
         if host.zone == "RED":
-            text = "\n".join(line for line in (body["why"], body["leaker"]) if line)
+            text = "\n".join(line for line in (event.why, event.leaker) if line)
             push_notice(tx, run, "escalation", f"memory:{host.at.mono:.3f}", "memory is RED", text)

@@ -7,12 +7,12 @@ a file of its own and not the lease: while the ledger is locked nobody can renew
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from dogwatch.crew.shared.worlds import CrewEyes, Starter
 from dogwatch.errors import StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model.events.crew import CrewLost, CrewRevived, CrewSilent, CrewStarted
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
@@ -50,8 +50,8 @@ def join(
             return None
         starts = record.starts + 1 if record is not None else 1
         save(tx, CrewRecord(member=member, run=run, process=process, started=now, starts=starts))
-        body = {"member": member, "pid": process.pid, "starts": starts}
-        tx.append("crew_started" if starts == 1 else "crew_revived", body, f"crew:{run}:{member}:{process}", run=run)
+        joined = CrewStarted if starts == 1 else CrewRevived
+        tx.append(joined(member=member, pid=process.pid, starts=starts, run=run), f"crew:{run}:{member}:{process}")
         return lease
 
     return ledger.run(take)
@@ -115,11 +115,13 @@ def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
 
 def note_loss(tx: Tx, record: CrewRecord, need: str, quiet_s: float | None = None) -> None:
     """Records that a member was found dead, or was ended because it was silent; once for each process."""
-    body: dict[str, Any] = {"member": record.member, "pid": record.process.pid}
-    if quiet_s is not None:
-        body["quiet_s"] = round(quiet_s, 3)
-    op_id = f"lost:{record.key}:{record.process}"
-    tx.append("crew_silent" if need == "silent" else "crew_lost", body, op_id, run=record.run)
+    event = (CrewSilent if need == "silent" else CrewLost)(
+        member=record.member,
+        pid=record.process.pid,
+        quiet_s=round(quiet_s, 3) if quiet_s is not None else None,
+        run=record.run,
+    )
+    tx.append(event, f"lost:{record.key}:{record.process}")
 
 
 class Reviver:

@@ -9,6 +9,7 @@ from functools import partial
 
 from dogwatch.harness import Harness, harness
 from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.model.events.clients import ScreenUnknown
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
@@ -48,15 +49,16 @@ class Strangers:
 
 def _tell(tx: Tx, lease: Lease, agent: AgentRecord, client: Harness, sight: Sight) -> None:
     tx.check(lease)
-    body = {
-        "incarnation": agent.incarnation,
-        "harness": client.name,
-        "tested": client.version,
-        "turn": sight.turn.state,
-        "lines": list(sight.lines),
-    }
-    op_id = f"strange:{agent.key}:{agent.incarnation}:{shape_of(sight.lines)}"
-    tx.append("screen_unknown", body, op_id, run=agent.run, agent=agent.agent)
+    event = ScreenUnknown(
+        incarnation=agent.incarnation,
+        harness=client.name,
+        tested=client.version,
+        turn=sight.turn.state,
+        lines=tuple(sight.lines),
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"strange:{agent.key}:{agent.incarnation}:{shape_of(sight.lines)}")
 
 
 def shape_of(lines: Sequence[str]) -> str:

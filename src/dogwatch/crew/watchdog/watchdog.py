@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import alerts_queue
@@ -15,6 +14,9 @@ from dogwatch.crew.watchdog.books import Books
 from dogwatch.crew.watchdog.strangers import Strangers
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import load, load_run, save
+from dogwatch.model.events.alerts import AlertRaised, FleetHeld
+from dogwatch.model.events.base import Event
+from dogwatch.model.events.clients import AgentError, ContextCompacted, ContextLow
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
@@ -98,15 +100,15 @@ class Watchdog:
         self._tell_memory(ledger, agent, sight)
         if not (found.action or level or late):
             return
-        told = alerts.body(agent, found, sight, graph().chain(agent.agent), level, limits, now)
+        told = alerts.raised(agent, found, sight, graph().chain(agent.agent), level, limits, now)
         if found.action and not agent.was_alerted(found.stall, now):
             self._alert(ledger, agent, told)
         elif level:
             self._tell(ledger, agent, told, f"{found.stall}:{level}")
         for line, occasion in late:
             advice = found.advice if found.action else f"wait: it is {found.kind}"
-            body = {**told, "tier": max(2, level), "evidence": [line, *told["evidence"]], "advice": advice}
-            self._tell(ledger, agent, body, f"#{agent.incarnation}:{occasion}")
+            overdue_alert = told.but(tier=max(2, level), evidence=(line, *told.evidence), advice=advice)
+            self._tell(ledger, agent, overdue_alert, f"#{agent.incarnation}:{occasion}")
 
     def _late(self, view: RunView, agent: str, now: Moment) -> list[tuple[str, str]]:
         """A dispatch that takes much longer than expected is spoken of, whatever its holder is doing."""
@@ -168,34 +170,34 @@ class Watchdog:
 
         ledger.run(fn)
 
-    def _alert(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any]) -> None:
+    def _alert(self, ledger: Store, agent: AgentRecord, told: AlertRaised) -> None:
         """Once for each stall until the captain has settled it: the same stall has the same id, also for a watchdog
         that starts anew."""
-        item_id = f"{agent.agent}{told['stall']}/{agent.alerts}"
+        item_id = f"{agent.agent}{told.stall}/{agent.alerts}"
 
         def fn(tx: Tx) -> bool:
-            if not self._stands(tx, agent) or tx.push(alerts_queue(self.run), told, item_id) is None:
+            if not self._stands(tx, agent) or tx.push(alerts_queue(self.run), told.body, item_id) is None:
                 return False
-            return tx.append("alert_raised", {**told, "alert": item_id}, run=self.run, agent=agent.agent)
+            return tx.append(told.but(alert=item_id))
 
         if ledger.run(fn):
             self._log(told)
 
-    def _tell(self, ledger: Store, agent: AgentRecord, told: Mapping[str, Any], occasion: str) -> None:
+    def _tell(self, ledger: Store, agent: AgentRecord, told: AlertRaised, occasion: str) -> None:
         """An alert for people: recorded once for each occasion, and settled by nobody."""
         item_id = f"{agent.agent}{occasion}"
         if item_id in self._told:
             return
 
         def fn(tx: Tx) -> bool | None:
-            body = {**told, "alert": item_id}
-            op_id = f"alert:{self.run}:{item_id}"
+            event = told.but(alert=item_id)
             if not self._stands(tx, agent):
                 return None
-            if told["tier"] == len(alerts.TIERS) - 1:
-                title = f"{agent.agent}: {told['diagnosis']}, quiet for {told['quiet_s']:.0f} s"
-                push_notice(tx, self.run, "escalation", item_id, title, "\n".join(alerts.words(body)), agent.agent)
-            return tx.append("alert_raised", body, op_id, run=self.run, agent=agent.agent)
+            if told.tier == len(alerts.TIERS) - 1:
+                title = f"{agent.agent}: {told.diagnosis}, quiet for {told.quiet_s:.0f} s"
+                text = "\n".join(alerts.words(event.body))
+                push_notice(tx, self.run, "escalation", item_id, title, text, agent.agent)
+            return tx.append(event, f"alert:{self.run}:{item_id}")
 
         is_new = ledger.run(fn)
         if is_new is not None:
@@ -210,31 +212,40 @@ class Watchdog:
         if not sight.turn.compacted and not is_low:
             return
         occasion = f"{agent.key}:{agent.incarnation}:{sight.turn.compacted:.3f}"
-        where = {"run": self.run, "agent": agent.agent}
         if sight.turn.compacted:
-            body = {"incarnation": agent.incarnation}
-            self._once(
-                ledger, f"compacted:{occasion}", lambda tx, op: tx.append("context_compacted", body, op, **where)
-            )
+            compacted = ContextCompacted(incarnation=agent.incarnation, run=self.run, agent=agent.agent)
+            self._once(ledger, f"compacted:{occasion}", compacted)
         if is_low and sight.context is not None:
-            low = {"incarnation": agent.incarnation, "used": round(sight.context, 3), "limit": limits.context_max}
-            self._once(ledger, f"context:{occasion}", lambda tx, op: tx.append("context_low", low, op, **where))
+            low = ContextLow(
+                incarnation=agent.incarnation,
+                used=round(sight.context, 3),
+                limit=limits.context_max,
+                run=self.run,
+                agent=agent.agent,
+            )
+            self._once(ledger, f"context:{occasion}", low)
 
     def _tell_memory(self, ledger: Store, agent: AgentRecord, sight: Sight) -> None:
         """That the kernel has ended a process of the agent: its client may live on and not know why its tool died."""
         if not sight.oom_kills:
             return
         failure = Failure("out_of_memory", message=" ".join(memory_words(sight.oom_kills, sight.oom_limit_bytes)))
-        body = {"incarnation": agent.incarnation, "severity": failure.severity, "count": sight.oom_kills}
-        told = {**body, "type": failure.type, "tool": failure.tool, "message": failure.message}
-        where = {"run": self.run, "agent": agent.agent}
-        op_id = f"oom:{agent.key}:{agent.incarnation}:{sight.oom_kills}"
-        self._once(ledger, op_id, lambda tx, op: tx.append("agent_error", told, op, **where))
+        event = AgentError(
+            incarnation=agent.incarnation,
+            severity=failure.severity,
+            count=sight.oom_kills,
+            type=failure.type,
+            tool=failure.tool,
+            message=failure.message,
+            run=self.run,
+            agent=agent.agent,
+        )
+        self._once(ledger, f"oom:{agent.key}:{agent.incarnation}:{sight.oom_kills}", event)
 
-    def _once(self, ledger: Store, op_id: str, fn: Callable[[Tx, str], bool]) -> None:
+    def _once(self, ledger: Store, op_id: str, event: Event) -> None:
         if op_id not in self._told:
             self._told.add(op_id)
-            ledger.run(lambda tx: fn(tx, op_id))
+            ledger.run(lambda tx: tx.append(event, op_id))
 
     def _tell_doubt(self, ledger: Store, held: str) -> None:
         """All agents at once: one alert for all of them."""
@@ -242,7 +253,7 @@ class Watchdog:
         def fn(tx: Tx) -> bool:
             tx.check(self.lease)
             push_notice(tx, self.run, "held", f"doubt:{self._doubt.number}", "nothing is done for now", held)
-            return tx.append("fleet_held", {"why": held}, f"held:{self.run}:{self._doubt.number}", run=self.run)
+            return tx.append(FleetHeld(why=held, run=self.run), f"held:{self.run}:{self._doubt.number}")
 
         if ledger.run(fn):
             self.log.error("fleet_held", why=held)
@@ -254,9 +265,8 @@ class Watchdog:
         run = load(tx, RunRecord, f"run/{self.run}")
         return run is not None and not run.over and load(tx, AgentRecord, agent.key) == agent
 
-    def _log(self, told: Mapping[str, Any]) -> None:
-        named = {name: told[name] for name in ("agent", "diagnosis", "action", "tier")}
-        self.log.info("alert_raised", **named)
+    def _log(self, told: AlertRaised) -> None:
+        self.log.info("alert_raised", agent=told.agent, diagnosis=told.diagnosis, action=told.action, tier=told.tier)
 
 
 def _gist(found: Diagnosis, sight: Sight) -> object:

@@ -150,3 +150,17 @@ def test_the_inbox_of_a_successor_has_the_same_limit_under_its_old_name(ledger: 
     assert taken == [True] * INBOX_MAX + [False] * 5
     refusal = str(calls[-1].answers[0]["message"])
     assert refusal == f"the inbox of writer-r1 is full: {INBOX_MAX} letters wait"
+
+
+def test_the_environment_of_whoever_simulates_does_not_matter(
+    ledger: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOGWATCH_NOTIFY", "true")
+
+    def dies(agent: VirtualAgent, header: Header) -> str:
+        return "die" if agent.name == "writer" else ""
+
+    machine = begin(ledger, clock, with_limits(THREE_PHASES, restarts_max=0), dies)
+    assert finish(machine, 600)[0] == "FAILED"
+    assert machine.events("agent_quarantined")
+    assert machine.notices == []

@@ -7,17 +7,17 @@ second sender waits for the first.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dogwatch.crew.helm import Helm
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import load_all, load_plan, save
+from dogwatch.ledger.records import load, load_all, load_plan, save
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import NoticeKind, Notify, Plan
+from dogwatch.model.plan import NoticeKind
 from dogwatch.model.process import ProcessId
+from dogwatch.model.records import CrewRecord
 from dogwatch.model.view import RunView
 
 PAUSES_S = (5.0, 30.0)
@@ -52,7 +52,7 @@ def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: 
     """Has a person told, in the same transaction as what it is about. `key` names the occasion: the same occasion is
     told once, however often it is pushed. False where it was pushed before, or nobody wants to be told."""
     plan = load_plan(tx, run)
-    if plan is None or kind not in plan.notify.on or not _ways(plan).has_ways:
+    if plan is None or kind not in plan.notify.on or not (plan.notify.has_ways or _machine_has_ways(tx, run)):
         return False
     if plan.sensitive:
         # What stands on screens and in mail must not leave the machine either.
@@ -91,8 +91,11 @@ def send_notices(helm: Helm, view: RunView) -> None:
             return
 
 
-def _ways(plan: Plan) -> Notify:
-    return plan.notify.or_those_of(os.environ)
+def _machine_has_ways(tx: Tx, run: str) -> bool:
+    """Whether the captain, who sends the notices, found a way in its environment when it joined. Before it has joined,
+    the dispatcher's answer counts: the captain inherits its environment."""
+    sender = load(tx, CrewRecord, f"crew/{run}/captain") or load(tx, CrewRecord, "crew//dispatcher")
+    return sender is not None and sender.notifies
 
 
 def _settle(helm: Helm, view: RunView, item: Item, record: NoticeRecord) -> bool:
@@ -115,7 +118,7 @@ def _settle(helm: Helm, view: RunView, item: Item, record: NoticeRecord) -> bool
 def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     record = NoticeRecord(run=helm.run, item=item.id, attempt=attempt)
     helm.record(lambda tx: save(tx, record))
-    ways = _ways(view.plan)
+    ways = helm.world.hands.ways(view.plan.notify)
     if not ways.has_ways:
         _conclude(helm, item, len(PAUSES_S) + 1, [("nothing", "is configured any more")])
         return

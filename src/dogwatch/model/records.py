@@ -262,13 +262,17 @@ class GateRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrewRecord:
-    """One of dogwatch's own processes: which one it is now, and since when. `run` is empty for the dispatcher."""
+    """One of dogwatch's own processes: which one it is now, and since when. `run` is empty for the dispatcher.
+
+    `notifies` is whether its environment, which was read when it started, names a way to tell a person.
+    """
 
     member: str
     run: str
     process: ProcessId
     started: Moment
     starts: int = 1
+    notifies: bool = False
 
     @property
     def key(self) -> str:

@@ -178,7 +178,9 @@ def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
         raise UsageError("progress_percent is a number from 0 to 100")
     held = view.task_of(agent.agent)
     event = {"task": held.task if held else "", "progress_percent": progress}
-    tx.append("heartbeat_received", event, _op(body), run=agent.run, agent=agent.agent)
+    is_new = tx.append("heartbeat_received", event, _op(body), run=agent.run, agent=agent.agent)
+    if is_new and progress is not None:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, progress_percent=float(progress)))
     return {}
 
 

@@ -63,6 +63,7 @@ def restart(
             nudges=0,
             probed=None,
             interrupts=(),
+            progress_percent=None,
             conversation=incarnation if forgets else agent.conversation,
             held="",
             resting=reason if rests else "",

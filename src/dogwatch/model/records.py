@@ -97,6 +97,8 @@ class AgentRecord:
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
     last_task_update: Moment | None = None
+    progress_percent: float | None = None
+    """How far it last said it was with what it does now."""
     guarded: int = 0
     """The incarnation whose guard was seen to fire."""
     sandboxed: bool = False

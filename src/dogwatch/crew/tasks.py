@@ -28,6 +28,7 @@ def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: 
         task,
         state=TASK.step(task.state, "claimed"),
         agent=agent.agent,
+        former="",
         incarnation=agent.incarnation,
         attempt=task.attempt + 1,
         sends=task.sends + 1,

@@ -59,6 +59,7 @@ EVENTS: dict[str, str] = {
     "task_rescued": "The outputs were written but the report was lost: the task counts as reported.",
     "task_accepted": "The outputs were read and are as expected.",
     "task_returned": "The task goes back to be done again; `note` says why.",
+    "task_released": "The task is open again, because its holder died or stalled; this counts as no attempt.",
     "task_failed": "The task is given up; `note` says why.",
     "checkpoint_asked": "The reviewers were asked.",
     "checkpoint_answered": "A reviewer approved or asked for a revision.",

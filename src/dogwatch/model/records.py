@@ -141,7 +141,8 @@ def rings(*, sandboxed: bool, guarded: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """The unit of work. `agent` is its holder, empty while any of `holders` may claim it.
+    """The unit of work. `agent` is its holder, empty while any of `holders` may claim it; `former` is who held it last,
+    where that one died or stalled.
 
     `marker` is what the expected outputs looked like when the task was dispatched: an output counts as written only
     where it looks different now, so that neither an old file nor a step of the wall clock can pass for a result.
@@ -162,6 +163,7 @@ class TaskRecord:
     attempts_max: int = 2
     state: str = TASK.first
     agent: str = ""
+    former: str = ""
     incarnation: int = 0
     attempt: int = 0
     sends: int = 0

@@ -37,6 +37,6 @@ def test_f02_a_client_that_left_its_shell_behind_is_noticed_and_started_again(fl
     restarted = fleet.events("agent_restarted", "writer")
     assert [(event.body["reason"], event.body["incarnation"]) for event in restarted] == [("exited", 2)]
     assert [deed["incarnation"] for deed in fleet.deeds("writer", "report_called")] == [2]
-    assert [event.body["task"] for event in fleet.events("task_returned")] == ["writer-task"]
+    assert [event.body["task"] for event in fleet.events("task_released")] == ["writer-task"]
     assert decisions(fleet, run, "writer") == [("RESTART", "recovered")]
     assert_unnoticed(fleet, "clerk")

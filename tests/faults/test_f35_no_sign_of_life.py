@@ -41,7 +41,7 @@ def test_f35_a_hung_and_a_stopped_client_are_asked_for_a_sign_of_life_and_then_s
         assert probed[0].at.mono - fleet.deeds(agent, "turn_start")[0]["mono"] >= CLAIM_S - 0.5
         restarted = fleet.events("agent_restarted", agent)
         assert [(event.body["reason"], event.body["incarnation"]) for event in restarted] == [("stalled", 2)]
-        assert [event.body["task"] for event in fleet.events("task_returned", agent)] == [f"{agent}-task"]
+        assert [event.body["task"] for event in fleet.events("task_released", agent)] == [f"{agent}-task"]
         assert [deed["incarnation"] for deed in fleet.deeds(agent, "report_called")] == [2]
         assert view.tasks[f"{agent}-task"].incarnation == 2
         assert [event.body["incarnation"] for event in fleet.events("agent_recovered", agent)] == [2]

@@ -96,9 +96,9 @@ def test_f39_who_stalls_again_is_replaced_and_its_successor_has_its_task_and_its
     assert (former.state, former.process, former.successor) == ("ERROR", None, successor)
     assert [life(process, fleet.boot) for process in old] == ["dead", "dead"]
     assert done_by(fleet, "writer", "started") == [("writer", 1), ("writer", 2), (successor, 1)]
-    # The task: returned twice, done once.
-    returned = [(event.agent, event.body["task"]) for event in fleet.events("task_returned")]
-    assert returned == [("writer", "writer-task")] * 2
+    # The task: released twice, done once.
+    released = [(event.agent, event.body["task"]) for event in fleet.events("task_released")]
+    assert released == [("writer", "writer-task")] * 2
     assert done_by(fleet, "writer", "report_called") == [(successor, 1)]
     assert view.tasks["writer-task"].agent == successor
     # The mail: each letter read once, by who was there; what the old one had answered stays with it.

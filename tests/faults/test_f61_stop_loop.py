@@ -36,6 +36,6 @@ def test_f61_a_stop_loop_that_no_key_ends_costs_the_incarnation_and_not_the_task
     assert (ended.body["diagnosis"], ended.body["how"]) == ("stop_loop", "restarted")
     assert "had no effect" in ended.body["evidence"][1]
     assert [event.body["reason"] for event in fleet.events("agent_restarted", "writer")] == ["stop_loop"]
-    assert [event.body["task"] for event in fleet.events("task_returned", "writer")] == ["writer-task"]
+    assert [event.body["task"] for event in fleet.events("task_released", "writer")] == ["writer-task"]
     assert [deed["incarnation"] for deed in fleet.deeds("writer", "started")] == [1, 2]
     assert decisions(fleet, run, "writer")[0] == ("INTERRUPT", "not_recovered")

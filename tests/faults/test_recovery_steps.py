@@ -139,6 +139,9 @@ class Hands:
     def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
         return ""
 
+    def ways(self, notify: Notify) -> Notify:
+        return notify
+
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         raise AssertionError("no notice is expected")
 

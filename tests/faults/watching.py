@@ -23,6 +23,7 @@ TOUCHES = (
     "agent_interrupted",
     "agent_quarantined",
     "task_returned",
+    "task_released",
     "task_rescued",
 )
 """What is done to an agent; alerts, holds and calls for a person leave it alone."""

@@ -60,7 +60,7 @@ def test_an_offered_task_whose_claimer_dies_is_done_all_the_same(fleet: Fleet) -
     assert len(accepted(fleet)) == 1
     deaths = len(fleet.deeds("worker", "crashed"))
     assert deaths >= 1
-    assert [e.body["task"] for e in fleet.events("task_returned")] == ["collect"] * deaths
+    assert [e.body["task"] for e in fleet.events("task_released")] == ["collect"] * deaths
 
 
 def test_a_numbered_agent_gets_its_task_and_nobody_else(fleet: Fleet) -> None:

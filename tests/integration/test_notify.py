@@ -125,7 +125,8 @@ class Captain:
         self.log = Log("captain", run, self.lines.append)
         me = identify(os.getpid(), self.boot)
         assert me is not None
-        lease = join(self.ledger, "captain", run, me, self.world.eyes.life, self.clock.now())
+        notifies = Notify().or_those_of(os.environ).has_ways
+        lease = join(self.ledger, "captain", run, me, self.world.eyes.life, self.clock.now(), notifies=notifies)
         assert lease is not None
         self.lease: Lease = lease
 
@@ -434,6 +435,36 @@ def test_a_way_that_is_taken_away_meanwhile_is_said_to_be_missing(home: Home, mo
     monkeypatch.delenv("DOGWATCH_NOTIFY")
     mine.finish()
     assert [event.body["reason"] for event in mine.events("notice_failed")] == ["nothing: is configured any more"]
+
+
+def test_the_captain_has_read_its_environment_when_it_joined_and_no_transaction_reads_it_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DOGWATCH_NOTIFY", "DOGWATCH_NOTIFY_TARGETS"):
+        monkeypatch.delenv(name, raising=False)
+    without = captain(home, Notify())
+    monkeypatch.setenv("DOGWATCH_NOTIFY", "true")
+    assert not without.push()
+    having = captain(home, Notify())
+    monkeypatch.delenv("DOGWATCH_NOTIFY")
+    assert having.push()
+
+
+def test_before_a_run_has_a_captain_the_dispatchers_environment_decides(home: Home) -> None:
+    run = make_run(home, Notify())
+    ledger = open_home_ledger(home, SystemClock())
+
+    def push() -> bool:
+        return ledger.run(lambda tx: push_notice(tx, run, "ended", "run", "the run failed", "no deliverable"))
+
+    try:
+        assert not push()
+        me = identify(os.getpid(), boot_id())
+        assert me is not None
+        assert join(ledger, "dispatcher", "", me, lambda one: "alive", SystemClock().now(), notifies=True)
+        assert push()
+    finally:
+        ledger.close()
 
 
 def test_a_sensitive_run_tells_no_details(home: Home, tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ def go_halfway(store: Store, run: str, pid: int) -> None:
             alive = partial(replace, state=state, process=process, confirmed=tx.now)
             change(tx, AgentRecord, f"agent/{run}/{agent}", alive)
         key = f"agent/{run}/auditor-1"
-        change(tx, AgentRecord, key, lambda a: replace(a, incarnation=2, restarts=(tx.now,), nudges=1))
+        second = partial(replace, incarnation=2, restarts=(tx.now,), nudges=1, progress_percent=62.5)
+        change(tx, AgentRecord, key, second)
         draft = TaskRecord(run=run, task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
         save(tx, replace(draft, state="accepted", agent="writer", attempt=1, dispatched=tx.now, finished=tx.now))
         audit = replace(draft, task="audit.auditor-1", dispatch="audit", phase=1, holders=("auditor-1",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,18 @@ def test_a_large_terminal_shows_runs_agents_and_events(snapshot: dict[str, Any])
     assert any("auditor-1" in line and "BUSY" in line and line.rstrip().endswith("#2  nudged 1") for line in lines)
     assert sum(" ago  " in line for line in lines) == 8
     assert not any("auditor" in line for line in lines[lines.index(lines[8]) + 1 :])
+
+
+def test_the_live_table_says_how_far_an_agent_is_and_until_when_it_has_its_claim(snapshot: dict[str, Any]) -> None:
+    lines = text(lay_out(frame(snapshot), 120, 40))
+    claim = snapshot["runs"][0]["tasks"][1]["claimed_at"]
+    since = time.strftime("%H:%M:%S", time.localtime(claim["wall"]))
+    (held,) = [line for line in lines if "audit.auditor-1" in line]
+    assert f" audit.auditor-1   62 %  claimed {since} +5m 00s  " in held
+    assert not any("claimed" in line for line in lines if line.startswith("  writer"))
+    narrow = next(line for line in text(lay_out(frame(snapshot), 80, 40)) if "audit.auditor-1" in line)
+    assert " 62 %  " in narrow
+    assert "claimed" not in narrow, "names and causes have no room beside it"
 
 
 def test_events_go_first_where_there_is_too_little_room(snapshot: dict[str, Any]) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dogwatch.cli.details import detail
 from dogwatch.cli.snapshot import take
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Store, Tx
-from dogwatch.ledger.records import save
+from dogwatch.ledger.records import change, save
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
+from dogwatch.model.records import TaskRecord
 from dogwatch.world.clock import SystemClock
 from support.cli_ledgers import PLAN, add_run, admit_run, end_run, go_halfway, ledger_at
 
@@ -156,6 +161,76 @@ def test_the_time_of_a_run_counts_from_its_admission(store: Store) -> None:
     created = {**body.body["created"], "mono": body.body["created"]["mono"] - 500}
     store.run(lambda tx: tx.put(f"run/{name}", {**body.body, "created": created}))
     assert look(store, name)["runs"][0]["age_s"] < 400
+
+
+def test_an_agent_has_an_id_and_says_how_far_it_is(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    writer, first, _ = look(store, name)["runs"][0]["agents"]
+    assert (writer["agent_id"], writer["progress_percent"]) == ("writer@tide-1", None)
+    assert (first["agent_id"], first["progress_percent"]) == ("auditor-1@tide-1", 62.5)
+
+
+def test_a_claim_is_shown_with_its_beginning_its_expiry_and_how_far_its_holder_is(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    done, held = look(store, name)["runs"][0]["tasks"]
+    body = store.read(lambda reader: reader.get(f"task/{name}/audit.auditor-1"))
+    assert body is not None
+    assert held["claimed_at"] == body.body["dispatched"]
+    assert (held["claim_expiry_seconds"], held["progress_percent"]) == (300.0, 62.5)
+    assert done["progress_percent"] is None, "it is done"
+    store.run(lambda tx: change(tx, TaskRecord, f"task/{name}/audit.auditor-1", _given_back))
+    held = look(store, name)["runs"][0]["tasks"][1]
+    assert (held["claimed_at"], held["progress_percent"]) == (None, None), "nobody has it"
+
+
+def _given_back(task: TaskRecord) -> TaskRecord:
+    return replace(task, state="returned")
+
+
+def test_a_claim_expires_by_its_risk_and_by_the_limits_of_its_dispatch_and_role(store: Store) -> None:
+    limits = Limits(claim_high_s=60.0)
+    (own, audit), roles = PLAN.phases, PLAN.roles
+    draft = replace(own.dispatches[0], limits={"claim_critical_s": 40.0})
+    plan = replace(
+        PLAN,
+        limits=limits,
+        phases=(replace(own, dispatches=(draft,)), audit),
+        roles=(replace(roles[0], limits={"claim_critical_s": 50.0, "claim_s": 30.0}), roles[1]),
+    )
+    run = store.run(lambda tx: create_run(tx, plan, "/p", "/o", "/s")).run
+
+    def put(tx: Tx) -> None:
+        for dispatch, holder, risk in (
+            ("draft", "writer", "normal"),
+            ("draft", "writer", "high"),
+            ("draft", "writer", "critical"),
+            ("audit", "auditor-2", "critical"),
+        ):
+            name = f"{dispatch}.{risk}"
+            task = TaskRecord(run=run, task=name, dispatch=dispatch, phase=0, holders=(holder,), text="", risk=risk)
+            save(tx, task)
+
+    store.run(put)
+    found = {task["task"]: task["claim_expiry_seconds"] for task in look(store, run)["runs"][0]["tasks"]}
+    assert found == {"draft.normal": 30.0, "draft.high": 60.0, "draft.critical": 40.0, "audit.critical": 900.0}
+
+
+def test_progress_and_claims_stand_in_the_tables(store: Store) -> None:
+    name = add_run(store)
+    go_halfway(store, name, os.getpid())
+    run = look(store, name)["runs"][0]
+    lines = detail(run, (), SystemClock().now(), colour=False, width=None)
+    agents = next(n for n, line in enumerate(lines) if line.startswith("AGENT "))
+    writer, first = lines[agents + 1 : agents + 3]
+    column = lines[agents].index("PROGRESS")
+    assert (writer[column:].split()[0], first[column : column + 4]) == ("-", "62 %")
+    tasks = next(n for n, line in enumerate(lines) if line.startswith("TASK "))
+    claimed = time.strftime("%H:%M:%S", time.localtime(run["tasks"][1]["claimed_at"]["wall"]))
+    title, row = lines[tasks], lines[tasks + 2]
+    for heading, value in (("PROGRESS", "62 %"), ("CLAIMED", claimed), ("EXPIRY", "5m 00s")):
+        assert row[title.index(heading) :].startswith(value), row
 
 
 def test_a_name_without_a_run_is_left_out_and_a_prefix_is_no_name(store: Store) -> None:

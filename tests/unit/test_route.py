@@ -203,6 +203,13 @@ def test_a_returned_task_goes_back_to_its_last_holder_when_that_is_free() -> Non
     assert found == (route.SendTask("collect", "worker-2"),)
 
 
+def test_a_task_whose_holder_is_gone_is_not_offered_again_but_sent_to_who_is_free() -> None:
+    released = replace(any_task(), former="worker-2", sends=1)
+    assert decide(view(ANY, tasks=[released]), NOW) == (route.SendTask("collect", "worker-2"),)
+    away = {**AGENTS, "worker-2": agent("worker-2", "worker", **LOST)}
+    assert decide(view(ANY, tasks=[released], agents=away), NOW) == (route.SendTask("collect", "worker-1"),)
+
+
 def test_nothing_is_sent_or_offered_to_an_agent_that_was_given_up() -> None:
     agents = {**AGENTS, "worker-1": agent("worker-1", "worker", **LOST)}
     returned = decide(view(ANY, tasks=[any_task("returned", agent="worker-1")], agents=agents), NOW)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dogwatch.crew.captain.requests import INBOX_MAX
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_all
 from dogwatch.model.brief import Header
@@ -133,3 +134,33 @@ def test_f39_when_the_successor_fails_too_the_run_ends_with_that_as_its_cause(
     assert "stalled" in cause or "draft.md" in cause
     assert [e.body["successor"] for e in machine.events("agent_replaced")] == ["writer-r1"]
     assert [e.agent for e in machine.events("agent_quarantined")] == ["writer-r1"]
+
+
+def test_the_inbox_of_a_successor_has_the_same_limit_under_its_old_name(ledger: Store, clock: ManualClock) -> None:
+    def script(agent: VirtualAgent, header: Header) -> str:
+        # The successor hangs too, so that it reads no letter.
+        return "hang" if agent.name.startswith("writer") and header.kind == "dispatch" else ""
+
+    machine = begin(ledger, clock, with_limits(THREE_PHASES), script)
+    machine.run_until(lambda: bool(machine.events("task_dispatched", "writer-r1")), 1200)
+    judge = machine.agents["judge"]
+    calls = [judge.call("mail_send", to="writer", text=f"Letter {number}.") for number in range(INBOX_MAX + 5)]
+    machine.run_until(lambda: all(call.answers for call in calls), 60)
+    taken = [call.answers[0]["ok"] for call in calls]
+    assert taken == [True] * INBOX_MAX + [False] * 5
+    refusal = str(calls[-1].answers[0]["message"])
+    assert refusal == f"the inbox of writer-r1 is full: {INBOX_MAX} letters wait"
+
+
+def test_the_environment_of_whoever_simulates_does_not_matter(
+    ledger: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOGWATCH_NOTIFY", "true")
+
+    def dies(agent: VirtualAgent, header: Header) -> str:
+        return "die" if agent.name == "writer" else ""
+
+    machine = begin(ledger, clock, with_limits(THREE_PHASES, restarts_max=0), dies)
+    assert finish(machine, 600)[0] == "FAILED"
+    assert machine.events("agent_quarantined")
+    assert machine.notices == []

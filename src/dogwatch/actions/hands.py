@@ -88,6 +88,9 @@ class MachineHands:
         """What the gate has printed last."""
         return gate.last_lines(self.home, run, phase, plan, attempt)
 
+    def ways(self, notify: Notify) -> Notify:
+        return notify.or_those_of(os.environ)
+
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         return notify.start(self.home, self.boot, run, item, notice, attempt, ways)
 

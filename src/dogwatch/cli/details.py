@@ -7,7 +7,7 @@ from typing import Any
 
 from dogwatch.cli.sentences import sentence
 from dogwatch.cli.snapshot import shown_state
-from dogwatch.cli.table import COLOURS, clean, columns, cut, duration, paint, size
+from dogwatch.cli.table import COLOURS, clean, clock_time, columns, cut, duration, paint, percent, size
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
 
@@ -56,7 +56,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
-    heading = "AGENT STATE DOING FOR SOURCE TASK HEALTH GUARD MEMORY CONTEXT NAME PID RESTARTS NUDGES CAUSE"
+    heading = "AGENT STATE DOING FOR SOURCE TASK PROGRESS HEALTH GUARD MEMORY CONTEXT NAME PID RESTARTS NUDGES CAUSE"
     yield tuple(heading.split()), _agents(run)
     yield (
         ("USAGE", "CALLS", "OF SUB-AGENTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "ERRORS", "DENIED"),
@@ -71,7 +71,7 @@ def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
         [_subagent(agent, kind) for agent in run["agents"] for kind in agent["subagents"]],
     )
     yield (
-        ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "NOTE"),
+        ("TASK", "STATE", "PHASE", "AGENT", "ATTEMPT", "TIME", "PROGRESS", "CLAIMED", "EXPIRY", "NOTE"),
         [
             (
                 task["task"],
@@ -80,6 +80,9 @@ def _tables(run: Run) -> Iterator[tuple[Row, list[Row]]]:
                 task["agent"] or "-",
                 f"{task['attempt']}/{task['attempts_max']}",
                 duration(task["age_s"]),
+                percent(task["progress_percent"]) or "-",
+                clock_time(task["claimed_at"]["wall"]) if task["claimed_at"] else "-",
+                duration(task["claim_expiry_seconds"]),
                 (f"from {task['sender']} " if task["sender"] else "")
                 + ("rescued " if task["rescued"] else "")
                 + task["note"]
@@ -117,6 +120,7 @@ def _agents(run: Run) -> list[Row]:
             duration(agent["diagnosis"]["age_s"] if agent["diagnosis"] else agent["age_s"]),
             (agent["diagnosis"]["source"] or "-") if agent["diagnosis"] else "-",
             agent["task"] or "-",
+            percent(agent["progress_percent"]) or "-",
             agent["health"],
             " + ".join(agent["rings"]) or "-",
             size(agent["diagnosis"]["rss_bytes"]) if agent["diagnosis"] else "-",

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dogwatch.cli.sentences import sentence
-from dogwatch.cli.table import COLOURS, clean, duration, number
+from dogwatch.cli.table import COLOURS, clean, clock_time, duration, number, percent
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
 
 Line = list[tuple[str, str]]
 """Parts of text, each with its style."""
 BAR_COLUMNS = 10
+CLAIMS_WIDTH_MIN = 100
+"""On a narrower terminal the claims would push names and causes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,9 @@ def lay_out(frame: Frame, width: int, height: int) -> list[Line]:
     body: list[Line] = [[("no runs yet", "")]] if not runs else []
     going = [run for run in runs if not run["cleared"] and not run["queued"]]
     for agents in (_each_agent, _agents_in_one_line, _no_agents):
-        body = [line for run in runs for line in (_header(run, width), *agents(run))] or body
+        body = [line for run in runs for line in (_header(run, width), *agents(run, width))] or body
         if len(body) > room and len(going) < len(runs):
-            short = [line for run in going for line in (_header(run, width), *agents(run))]
+            short = [line for run in going for line in (_header(run, width), *agents(run, width))]
             body = [*short, _folded(runs)] if len(short) < room else body
         if len(body) <= room:
             break
@@ -72,21 +74,30 @@ def _header(run: dict[str, Any], width: int) -> Line:
     return [*line, (f"  {clean(run['cause'])}", "")] if run["cause"] else line
 
 
-def _each_agent(run: dict[str, Any]) -> list[Line]:
+def _each_agent(run: dict[str, Any], width: int) -> list[Line]:
     """One line an agent; none for a run whose agents are gone, or do not exist yet."""
     agents = [] if run["cleared"] or run["queued"] else run["agents"]
     names = max((len(agent["agent"]) for agent in agents), default=0)
     # The least width keeps the names from jumping whenever a short task follows a long one.
     tasks = max([12, *(len(agent["task"]) for agent in agents)])
-    return [_agent(agent, names, tasks) for agent in agents]
+    held = [task for task in run["tasks"] if task["state"] == "claimed"] if width >= CLAIMS_WIDTH_MIN else []
+    claims = {task["agent"]: _claim(task) for task in held}
+    size = max(map(len, claims.values()), default=0)
+    return [_agent(agent, names, tasks, f"{claims.get(agent['agent'], ''):<{size}}") for agent in agents]
 
 
-def _agent(agent: dict[str, Any], names: int, tasks: int) -> Line:
+def _claim(task: dict[str, Any]) -> str:
+    """Since when its holder has the task, and how long it keeps it without a sign of life."""
+    return f"claimed {clock_time(task['claimed_at']['wall'])} +{duration(task['claim_expiry_seconds'])}  "
+
+
+def _agent(agent: dict[str, Any], names: int, tasks: int, claim: str) -> Line:
     line = [
         (f"  {agent['agent']:<{names}}  ", ""),
         (f"{agent['state']:<10}", _style(agent["state"])),
         (f" {duration(agent['age_s']):>7}  ", ""),
         (f"{agent['task']:<{tasks}}  ", "bold"),
+        (f"{percent(agent['progress_percent']):>5}  {claim}", ""),
         (f"{agent['name']} #{agent['incarnation']}", "yellow" if agent["incarnation"] > 1 else "dim"),
     ]
     if agent["nudges"]:
@@ -96,7 +107,7 @@ def _agent(agent: dict[str, Any], names: int, tasks: int) -> Line:
     return [*line, (f"  {clean(agent['waits_for'])}", "dim")] if agent["waits_for"] else line
 
 
-def _agents_in_one_line(run: dict[str, Any]) -> list[Line]:
+def _agents_in_one_line(run: dict[str, Any], width: int) -> list[Line]:
     if run["cleared"] or run["queued"]:
         return []
     line: Line = [("  ", "")]
@@ -105,7 +116,7 @@ def _agents_in_one_line(run: dict[str, Any]) -> list[Line]:
     return [line]
 
 
-def _no_agents(run: dict[str, Any]) -> list[Line]:
+def _no_agents(run: dict[str, Any], width: int) -> list[Line]:
     return []
 
 

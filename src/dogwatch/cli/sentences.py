@@ -124,6 +124,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "task_rescued": lambda f: f"{f.agent} wrote the outputs of {f['task']} without a report: rescued",
     "task_accepted": lambda f: f"{f['task']} of {f.agent} was accepted after {f.time('took_s')}",
     "task_returned": lambda f: f"{f['task']} goes back{f.tail('note')}",
+    "task_released": lambda f: f"{f['task']} is open again{f.tail('note')}",
     "task_failed": lambda f: f"{f['task']} is given up{f.tail('note')}",
     "checkpoint_asked": lambda f: f"{f['reviewers']} asked to review {f['artifact']} ({f['checkpoint']} {f['round']})",
     "checkpoint_answered": lambda f: f"{f['by'] or f.agent} answered {f['checkpoint']}: {f['verdict']}{f.tail('note')}",

@@ -11,8 +11,8 @@
                      "held":        why nothing is done for now, or "",
                      "watch_age_s": how old the watchdog's view is, or null,
                      "waits":       [{"waiter", "target", "what", "age_s"}],
-                     "agents":      [{"agent", "role", "state", "incarnation", "name", "session", "pid",
-                                      "task", "age_s", "restarts", "nudges", "cause",
+                     "agents":      [{"agent", "agent_id", "role", "state", "incarnation", "name", "session", "pid",
+                                      "task", "progress_percent", "age_s", "restarts", "nudges", "cause",
                                       "waits_for":   what keeps it from being started, or why it rests, or "",
                                       "health", "stall_count", "replacement_count", "heartbeat_age_s",
                                       "task_update_age_s", "rings": of "namespace", "hook", "wrappers",
@@ -29,7 +29,8 @@
                                                     "tier", "action", "advice", "screen", "waits_for", "rss_bytes",
                                                     "context"} or null}],
                      "tasks":       [{"task", "phase", "state", "agent", "attempt", "attempts_max", "risk",
-                                      "age_s", "expect_s", "rescued", "note", "sender": the agent that has given it}],
+                                      "age_s", "expect_s", "rescued", "note", "sender": the agent that has given it,
+                                      "claimed_at": a moment or null, "claim_expiry_seconds", "progress_percent"}],
                      "checkpoints": [{"checkpoint", "phase", "state", "round", "verdicts"}],
                      "gates":       [{"gate", "phase", "state", "attempt", "exit_code", "reason"}],
                      "crew":        [the same as dispatcher]}]}
@@ -41,7 +42,8 @@ decoding some thousand of them into records would be most of the time that `dogw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dogwatch.guard.severity import CRITICAL, WARNING, severity
@@ -49,9 +51,11 @@ from dogwatch.ledger.api import Lease, Reader
 from dogwatch.model.codec import decode
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.moment import Moment
+from dogwatch.model.plan import Limits
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import rings
 from dogwatch.model.tally import Tally, TallyRecord, figures, total, usage
+from dogwatch.policy.thresholds import claim_s
 from dogwatch.world.processes import life
 
 ENDED_SHOWN_MAX = 20
@@ -133,6 +137,9 @@ def _run(reader: Reader, body: Body, leases: Leases, reasons: Mapping[str, str],
         {**agent, "instructions": readings.get((agent["agent"], agent["incarnation"]))}
         for agent in _agents(reader, run, plan, tasks, checkpoints, watch.get("agents", {}), until)
     ]
+    expiry_s = _claims(plan, {agent["agent"]: agent["role"] for agent in agents})
+    claimed = {task["agent"]: task["task"] for task in tasks if task["state"] == "claimed"}
+    done = {claimed[a["agent"]]: a["progress_percent"] for a in agents if a["agent"] in claimed}
     return {
         "run": run,
         "spec": body["spec"],
@@ -157,7 +164,10 @@ def _run(reader: Reader, body: Body, leases: Leases, reasons: Mapping[str, str],
         "watch_age_s": _age(now, watch.get("at")),
         "waits": [dict(wait) for wait in watch.get("waits", ())],
         "agents": agents,
-        "tasks": [_task(task, until) for task in tasks],
+        "tasks": [
+            {**_task(task, until), "claim_expiry_seconds": expiry_s(task), "progress_percent": done.get(task["task"])}
+            for task in tasks
+        ],
         "checkpoints": [_checkpoint(checkpoint) for checkpoint in checkpoints],
         "gates": [_gate(d.body) for d in reader.scan(f"gate/{run}/")],
         "crew": [_member(d.body, leases, now) for d in crew],
@@ -241,6 +251,7 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
     process = body.get("process")
     return {
         "agent": name,
+        "agent_id": f"{name}@{body['run']}",
         "role": body["role"],
         "state": body["state"],
         "incarnation": body["incarnation"],
@@ -248,6 +259,7 @@ def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None,
         "session": f"{body['run']}-{name}",
         "pid": process["pid"] if process else None,
         "task": task,
+        "progress_percent": body.get("progress_percent"),
         "age_s": min((age for age in ages if age is not None), default=None),
         "restarts": len(body.get("restarts", ())),
         "nudges": body.get("nudges", 0),
@@ -360,7 +372,23 @@ def _task(body: Body, until: Moment) -> dict[str, Any]:
         "rescued": body.get("rescued", False),
         "note": body.get("note", ""),
         "sender": body.get("sender", ""),
+        "claimed_at": body.get("dispatched") if body["state"] not in ("pending", "returned") else None,
     }
+
+
+def _claims(plan: Body, role_of: Mapping[str, str]) -> Callable[[Body], float]:
+    """How long the claim of a task stands without a sign of life: by the limits of its dispatch, of its holder's role,
+    or of the pipeline."""
+    general = decode(Limits, plan.get("limits", {}))
+    by_role = {role["name"]: role.get("limits") or {} for role in plan["roles"]}
+    by_dispatch = {d["name"]: d.get("limits") or {} for phase in plan["phases"] for d in phase.get("dispatches", ())}
+
+    def expiry_s(task: Body) -> float:
+        role = role_of.get(task["agent"] or task["holders"][0], "")
+        own = {**by_role.get(role, {}), **by_dispatch.get(task["dispatch"], {})}
+        return claim_s(task["risk"], replace(general, **own) if own else general)
+
+    return expiry_s
 
 
 def _checkpoint(body: Body) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
@@ -87,6 +88,16 @@ def duration(seconds: float | None) -> str:
     if whole < 86400:
         return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d {whole % 86400 // 3600:02d}h"
+
+
+def clock_time(wall: float) -> str:
+    """The time of day, where the reader is."""
+    return time.strftime("%H:%M:%S", time.localtime(wall))
+
+
+def percent(share: float | None) -> str:
+    """`62 %`; empty where it is not known."""
+    return "" if share is None else f"{share:.0f} %"
 
 
 def size(count: int | None) -> str:

@@ -11,7 +11,7 @@ from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.events.admission import AgentReclaimed
 from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
-from dogwatch.model.events.tasks import TaskReturned
+from dogwatch.model.events.tasks import TaskReleased
 from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
@@ -66,6 +66,7 @@ def restart(
             nudges=0,
             probed=None,
             interrupts=(),
+            progress_percent=None,
             conversation=incarnation if forgets else agent.conversation,
             held="",
             resting=reason if rests else "",
@@ -124,7 +125,9 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
                 count_end(tx, task)  # what it has reported is its successor's from now on
                 count_dispatch(tx, agent.run, name)
             holders = tuple(name if holder == agent.agent else holder for holder in task.holders)
-            save(tx, replace(task, holders=holders, agent=name if task.agent == agent.agent else task.agent))
+            former = name if task.former == agent.agent else task.former
+            owner = name if task.agent == agent.agent else task.agent
+            save(tx, replace(task, holders=holders, agent=owner, former=former))
     for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
         if message.to == agent.agent and message.state in MESSAGE.ends:
             put_away(tx, message)
@@ -144,13 +147,15 @@ def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
 
 
 def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
-    """The task that the agent held is open again; a death is no attempt of the task."""
+    """The task that the agent held is open again and nobody's; a death is no attempt of the task."""
     task = view.task_of(agent.agent)
-    if task is not None:
-        count_end(tx, task)
-        save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=task.attempt - 1))
-        note = f"incarnation {agent.incarnation} of {agent.agent} is gone"
-        tx.append(TaskReturned(task=task.task, note=note, run=agent.run, agent=agent.agent))
+    if task is None:
+        return
+    count_end(tx, task)
+    released = replace(task, state=TASK.step(task.state, "pending"), agent="", incarnation=0, former=agent.agent)
+    save(tx, replace(released, attempt=task.attempt - 1))
+    note = f"incarnation {agent.incarnation} of {agent.agent} is gone"
+    tx.append(TaskReleased(task=task.task, note=note, run=agent.run, agent=agent.agent))
 
 
 def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> None:

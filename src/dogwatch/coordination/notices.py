@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import load_plan
+from dogwatch.ledger.records import load, load_plan
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import NoticeKind, Notify, Plan
+from dogwatch.model.plan import NoticeKind
 from dogwatch.model.process import ProcessId
+from dogwatch.model.records import CrewRecord
 
 TITLE_MAX = 200
 BODY_MAX = 4000
@@ -42,7 +42,7 @@ def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: 
     """Has a person told, in the same transaction as what it is about. `key` names the occasion: the same occasion is
     told once, however often it is pushed. False where it was pushed before, or nobody wants to be told."""
     plan = load_plan(tx, run)
-    if plan is None or kind not in plan.notify.on or not ways_of(plan).has_ways:
+    if plan is None or kind not in plan.notify.on or not (plan.notify.has_ways or _machine_has_ways(tx, run)):
         return False
     if plan.sensitive:
         # What stands on screens and in mail must not leave the machine either.
@@ -57,5 +57,8 @@ def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: 
     return tx.push(notices_queue(run), notice, f"{kind}:{key}") is not None
 
 
-def ways_of(plan: Plan) -> Notify:
-    return plan.notify.or_those_of(os.environ)
+def _machine_has_ways(tx: Tx, run: str) -> bool:
+    """Whether the captain, who sends the notices, found a way in its environment when it joined. Before it has joined,
+    the dispatcher's answer counts: the captain inherits its environment."""
+    sender = load(tx, CrewRecord, f"crew/{run}/captain") or load(tx, CrewRecord, "crew//dispatcher")
+    return sender is not None and sender.notifies

@@ -29,6 +29,7 @@ def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: 
         task,
         state=TASK.step(task.state, "claimed"),
         agent=agent.agent,
+        former="",
         incarnation=agent.incarnation,
         attempt=task.attempt + 1,
         sends=task.sends + 1,
@@ -39,7 +40,7 @@ def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: 
         rescued=False,
     )
     save(tx, taken)
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0, last_task_update=tx.now))
+    change(tx, AgentRecord, agent.key, lambda a: _begun(tx, a))
     return taken
 
 
@@ -96,7 +97,7 @@ def ask_reviewer(tx: Tx, view: RunView, checkpoint: str, round_: int, agent: Age
     text = brief.checkpoint(plan.name, plan.artifact, question)
     note_brief(tx, view, agent)
     send(tx, agent, "checkpoint", plan.name, text, key=f"{plan.name}:{round_}")
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, state=_busy(a.state), nudges=0, last_task_update=tx.now))
+    change(tx, AgentRecord, agent.key, lambda a: _begun(tx, a))
 
 
 def outputs_for(view: RunView, task: TaskRecord, agent: AgentRecord) -> tuple[Output, ...]:
@@ -161,9 +162,13 @@ def rest(tx: Tx, agent_key: str) -> None:
         tx,
         AgentRecord,
         agent_key,
-        lambda a: replace(a, state="WAITING" if a.state == "BUSY" else a.state, last_task_update=tx.now),
+        lambda a: replace(
+            a, state="WAITING" if a.state == "BUSY" else a.state, last_task_update=tx.now, progress_percent=None
+        ),
     )
 
 
-def _busy(state: str) -> str:
-    return state if state == "BUSY" else AGENT.step(state, "BUSY")
+def _begun(tx: Tx, agent: AgentRecord) -> AgentRecord:
+    """The agent has something new to do."""
+    state = agent.state if agent.state == "BUSY" else AGENT.step(agent.state, "BUSY")
+    return replace(agent, state=state, nudges=0, last_task_update=tx.now, progress_percent=None)

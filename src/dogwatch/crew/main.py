@@ -19,7 +19,7 @@ from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
-from dogwatch.model.plan import Plan
+from dogwatch.model.plan import Notify, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.redact import Redactor, known_secrets
 from dogwatch.world.clock import SystemClock
@@ -60,7 +60,8 @@ def main(home: Home, member: str, run: str) -> int:
     os.makedirs(home.run(run) if run else home.path, mode=0o700, exist_ok=True)
     eyes = MachineEyes(home, now.boot, selector, member, run, redactor)
     process = identify(os.getpid(), now.boot) or ProcessId(now.boot, os.getpid(), 0)
-    lease = join(ledger, member, run, process, eyes.life, now)
+    notifies = Notify().or_those_of(os.environ).has_ways
+    lease = join(ledger, member, run, process, eyes.life, now, notifies=notifies)
     if lease is None:
         log.info("place_taken")
         return 0

@@ -92,7 +92,7 @@ TASK = Lifecycle(
     "task",
     {
         "pending": ("claimed", "failed"),
-        "claimed": ("reported", "returned", "failed"),
+        "claimed": ("reported", "returned", "pending", "failed"),
         "reported": ("accepted", "returned", "failed"),
         "returned": ("claimed", "failed"),
         "accepted": ("returned",),

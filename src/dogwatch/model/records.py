@@ -97,6 +97,8 @@ class AgentRecord:
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
     last_task_update: Moment | None = None
+    progress_percent: float | None = None
+    """How far it last said it was with what it does now."""
     guarded: int = 0
     """The incarnation whose guard was seen to fire."""
     sandboxed: bool = False
@@ -141,7 +143,8 @@ def rings(*, sandboxed: bool, guarded: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """The unit of work. `agent` is its holder, empty while any of `holders` may claim it.
+    """The unit of work. `agent` is its holder, empty while any of `holders` may claim it; `former` is who held it last,
+    where that one died or stalled.
 
     `marker` is what the expected outputs looked like when the task was dispatched: an output counts as written only
     where it looks different now, so that neither an old file nor a step of the wall clock can pass for a result.
@@ -162,6 +165,7 @@ class TaskRecord:
     attempts_max: int = 2
     state: str = TASK.first
     agent: str = ""
+    former: str = ""
     incarnation: int = 0
     attempt: int = 0
     sends: int = 0
@@ -264,13 +268,17 @@ class GateRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrewRecord:
-    """One of dogwatch's own processes: which one it is now, and since when. `run` is empty for the dispatcher."""
+    """One of dogwatch's own processes: which one it is now, and since when. `run` is empty for the dispatcher.
+
+    `notifies` is whether its environment, which was read when it started, names a way to tell a person.
+    """
 
     member: str
     run: str
     process: ProcessId
     started: Moment
     starts: int = 1
+    notifies: bool = False
 
     @property
     def key(self) -> str:

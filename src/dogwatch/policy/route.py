@@ -267,7 +267,7 @@ def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
     if any(other.state != "accepted" for other in earlier):
         return []
     candidates = [agent for agent in task.holders if agent in free]
-    if task.state == "pending" and len(task.holders) > 1:
+    if task.state == "pending" and len(task.holders) > 1 and not task.former:
         asked = {
             m.to
             for m in view.messages.values()
@@ -276,8 +276,9 @@ def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
         offered = [agent for agent in candidates if agent not in asked]
         free.difference_update(offered)
         return [OfferTask(task.task, agent) for agent in offered]
-    if task.agent in candidates:
-        candidates = [task.agent]
+    # The next incarnation of who held it last goes on with the conversation in which the work was begun.
+    if (task.agent or task.former) in candidates:
+        candidates = [task.agent or task.former]
     if not candidates:
         return []
     free.discard(candidates[0])

@@ -92,6 +92,6 @@ def _effect(decision: DecisionRecord, who: str, sight: Sight | None, *, is_same:
 
 def _of_rescue(decision: DecisionRecord, view: RunView) -> Outcome | None:
     task = view.tasks.get(decision.subject)
-    if task is None or task.state in ("returned", "failed", "claimed"):
+    if task is None or task.state in ("pending", "returned", "failed", "claimed"):
         return Outcome("not_recovered", f"the outputs were not accepted: {task.note if task else ''}")
     return Outcome("recovered", "files: the outputs were accepted") if task.state == "accepted" else None

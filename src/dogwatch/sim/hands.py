@@ -148,6 +148,9 @@ class VirtualHands(VirtualCrewHands):
     def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
         return ""
 
+    def ways(self, notify: Notify) -> Notify:
+        return notify
+
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         self._machine.notices.append(dict(notice))
         return self._machine.start_job(f"notice/{run}/{item}/{attempt}", 0.0)

@@ -127,6 +127,8 @@ class Records:
         self.agents[name] = AgentRecord(run=old.run, agent=name, role=old.role, incarnation=1, replaces=old.place)
         for task in [one for one in self.tasks.values() if one.agent == old.agent and one.state not in TASK.ends]:
             self._task(task.task, agent=name)
+        for task in [one for one in self.tasks.values() if one.former == old.agent]:
+            self._task(task.task, former=name)
         for message in [one for one in self.messages.values() if one.to == old.agent and one.kind == "mail"]:
             self._message(message.id, to=name, incarnation=1, state="queued")
 
@@ -176,6 +178,7 @@ class Records:
             task,
             state="claimed",
             agent=event.agent,
+            former="",
             incarnation=holder.incarnation if holder is not None else 0,
             sends=task.sends + 1,
             dispatched=event.at,
@@ -192,6 +195,9 @@ class Records:
                 return  # what becomes of it is told by the next event
         finished = event.at if state in ("accepted", "failed") else None
         self._task(body["task"], state="reported" if state == "rescued" else state, finished=finished)
+
+    def _released(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
+        self._task(body["task"], state="pending", agent="", former=event.agent, incarnation=0)
 
     def _message_sent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         receiver = self.agents.get(event.agent)
@@ -282,7 +288,7 @@ class Records:
 
 def _unsent(task: TaskRecord) -> TaskRecord:
     fresh: dict[str, Any] = {"state": TASK.first, "agent": "", "incarnation": 0, "attempt": 0, "sends": 0, "marker": {}}
-    return replace(task, **fresh, dispatched=None, delivered=None, finished=None, rescued=False, note="")
+    return replace(task, **fresh, former="", dispatched=None, delivered=None, finished=None, rescued=False, note="")
 
 
 _CHANGES: Mapping[str, Callable[[Records, StoredEvent, Mapping[str, Any]], None]] = {
@@ -310,6 +316,7 @@ _CHANGES: Mapping[str, Callable[[Records, StoredEvent, Mapping[str, Any]], None]
     "task_rescued": Records._task_ended,
     "task_accepted": Records._task_ended,
     "task_returned": Records._task_ended,
+    "task_released": Records._released,
     "task_failed": Records._task_ended,
     "message_sent": Records._message_sent,
     "message_delivered": Records._delivered,

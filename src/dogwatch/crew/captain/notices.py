@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dogwatch.coordination.notices import NoticeRecord, notices_queue, ways_of
+from dogwatch.coordination.notices import NoticeRecord, notices_queue
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load_all, save
@@ -65,7 +65,7 @@ def _settle(helm: Helm, view: RunView, item: Item, record: NoticeRecord) -> bool
 def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     record = NoticeRecord(run=helm.run, item=item.id, attempt=attempt)
     helm.record(lambda tx: save(tx, record))
-    ways = ways_of(view.plan)
+    ways = helm.world.hands.ways(view.plan.notify)
     if not ways.has_ways:
         _conclude(helm, item, len(PAUSES_S) + 1, [("nothing", "is configured any more")])
         return

@@ -201,7 +201,8 @@ def heartbeat(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
     event = HeartbeatReceived(
         task=held.task if held else "", progress_percent=progress, run=agent.run, agent=agent.agent
     )
-    tx.append(event, _op(body))
+    if tx.append(event, _op(body)) and progress is not None:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, progress_percent=float(progress)))
     return {}
 
 
@@ -216,10 +217,12 @@ def mail_send(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord, body: Mappi
         raise UnmarkedError("a task does not go as plain mail: it needs a marker", hint=MARKER_HINT)
     owed = debt(tx, agent)
     kept_back = load_all(tx, MessageRecord, f"{HELD}/{helm.run}/") if view.instructions else ()
-    inbox = [one for one in (*view.messages.values(), *kept_back) if one.to == to and one.kind == "mail"]
+    letters = [one for one in (*view.messages.values(), *kept_back) if one.kind == "mail"]
+    # A letter that is kept back may still name the agent that the receiver has replaced.
+    inbox = [one for one in letters if view.current(one.to) == receiver.agent]
     if len(inbox) >= INBOX_MAX or sum(len(one.body) for one in inbox) > INBOX_BYTES_MAX:
-        full = f"the inbox of {to} is full: {len(inbox)} letters wait"
-        raise RefusedError(full, hint=f"{to} must acknowledge some first")
+        full = f"the inbox of {receiver.agent} is full: {len(inbox)} letters wait"
+        raise RefusedError(full, hint=f"{receiver.agent} must acknowledge some first")
     message = letter(tx, receiver, "mail", f"from-{agent.agent}", text, sender=agent.agent, key=_op(body))
     if owed is not None:
         keep_back(tx, message, owed.version)

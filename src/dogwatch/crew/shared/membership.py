@@ -30,9 +30,17 @@ LOCK_WAIT_S = 4.0
 
 
 def join(
-    ledger: Store, member: str, run: str, process: ProcessId, life: Callable[[ProcessId], str], now: Moment
+    ledger: Store,
+    member: str,
+    run: str,
+    process: ProcessId,
+    life: Callable[[ProcessId], str],
+    now: Moment,
+    *,
+    notifies: bool = False,
 ) -> Lease | None:
-    """Takes the place, or None where a living process holds it or the operator wants everything down."""
+    """Takes the place, or None where a living process holds it or the operator wants everything down. `notifies` says
+    whether the member's environment names a way to tell a person: transactions cannot look there."""
 
     def take(tx: Tx) -> Lease | None:
         if tx.get("down") is not None:
@@ -49,7 +57,8 @@ def join(
         if lease is None:
             return None
         starts = record.starts + 1 if record is not None else 1
-        save(tx, CrewRecord(member=member, run=run, process=process, started=now, starts=starts))
+        mine = CrewRecord(member=member, run=run, process=process, started=now, starts=starts, notifies=notifies)
+        save(tx, mine)
         joined = CrewStarted if starts == 1 else CrewRevived
         tx.append(joined(member=member, pid=process.pid, starts=starts, run=run), f"crew:{run}:{member}:{process}")
         return lease

@@ -98,6 +98,13 @@ class TaskReturned(Event):
     note: str
 
 
+class TaskReleased(Event):
+    """The task is open again, because its holder died or stalled; this counts as no attempt."""
+
+    task: str
+    note: str
+
+
 class TaskFailed(Event):
     """The task is given up; `note` says why."""
 

@@ -1,0 +1,65 @@
+"""How far an agent says it is: kept where a reader finds it, until it begins something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dogwatch.ledger.api import Store
+from dogwatch.model.brief import Header
+from dogwatch.testing.clock import ManualClock
+from support.virtual import Machine, VirtualAgent
+from unit.test_virtual_world import THREE_PHASES, begin, by_incarnation, clock, finish, ledger
+
+__all__ = ["clock", "ledger"]
+
+
+def hangs_once(agent: VirtualAgent, header: Header) -> str:
+    return by_incarnation("writer", "hang")(agent, header)
+
+
+def progress(machine: Machine) -> float | None:
+    return machine.view("v-1").agents["writer"].progress_percent
+
+
+def beat(machine: Machine, percent: float | None, op_id: str = "") -> None:
+    more: dict[str, Any] = {"op_id": op_id} if op_id else {}
+    call = machine.agents["writer"].call("heartbeat", progress_percent=percent, **more)
+    machine.run_until(lambda: bool(call.answers), 10)
+    assert call.answers[0]["ok"]
+
+
+def test_a_heartbeats_progress_stays_until_the_next_one_that_names_it(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, hangs_once)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    assert progress(machine) is None
+    beat(machine, 40, op_id="first")
+    assert progress(machine) == 40.0
+    beat(machine, None)
+    assert progress(machine) == 40.0, "a plain sign of life says nothing of it"
+    beat(machine, 62.5)
+    beat(machine, 40, op_id="first")
+    assert progress(machine) == 62.5, "a call whose answer was lost comes again, and is old"
+
+
+def test_a_new_incarnation_begins_without_progress(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, hangs_once)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    beat(machine, 90)
+    assert progress(machine) == 90.0
+    machine.mishap = lambda what, agent: "unknown" if what == "spawn" else ""  # so that it is not given its task yet
+    machine.kill(machine.agents["writer"].process)
+    machine.run_until(lambda: bool(machine.events("agent_restarted", "writer")), 60)
+    assert progress(machine) is None
+
+
+def test_work_that_is_over_leaves_no_progress_for_what_comes_next(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES)
+    machine.work_s = 5.0
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    beat(machine, 90)
+    assert progress(machine) == 90.0
+    machine.run_until(lambda: bool(machine.events("task_accepted", "writer")), 60)
+    assert progress(machine) is None
+    machine.run_until(lambda: len(machine.events("task_dispatched", "writer")) == 2, 60)
+    assert progress(machine) is None
+    assert finish(machine, 60)[0] == "COMPLETED"

@@ -1,0 +1,102 @@
+"""A task whose holder is gone is open again: pending, without an owner, and no attempt of it is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dogwatch.ledger.api import Store
+from dogwatch.ledger.records import change
+from dogwatch.model.plan import Phase
+from dogwatch.model.records import TaskRecord
+from dogwatch.testing.clock import ManualClock
+from support.virtual import Machine
+from unit.test_virtual_stalls import hangs, with_limits
+from unit.test_virtual_world import COLLECT, THREE_PHASES, WORKERS, begin, clock, finish, ledger, plan
+
+__all__ = ["clock", "ledger"]
+
+POOL = with_limits(plan(Phase(name="collect", dispatches=(COLLECT,)), roles=(WORKERS,), path="data.csv"))
+
+
+def stay_away(machine: Machine) -> None:
+    """Nobody is started from now on, so that a task that is open stays open."""
+    machine.mishap = lambda what, agent: "unknown" if what == "spawn" else ""
+
+
+@pytest.mark.parametrize("way", ["death", "stall", "replacement"])
+def test_a_task_whose_holder_is_gone_is_pending_and_has_no_owner(ledger: Store, clock: ManualClock, way: str) -> None:
+    machine = begin(ledger, clock, with_limits(THREE_PHASES), hangs)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    if way == "replacement":
+        machine.run_until(lambda: machine.view("v-1").tasks["draft"].incarnation == 2, 600)
+    stay_away(machine)
+    if way == "death":
+        machine.kill(machine.agents["writer"].process)
+    ends = {"death": "agent_restarted", "stall": "agent_stalled", "replacement": "agent_replaced"}
+    machine.run_until(lambda: bool(machine.events(ends[way])), 600)
+    task = machine.view("v-1").tasks["draft"]
+    assert (task.state, task.agent, task.attempt) == ("pending", "", 0)
+    released = machine.events("task_released", "writer")
+    assert [event.body["task"] for event in released] == ["draft"] * (2 if way == "replacement" else 1)
+    assert not machine.events("task_returned")
+    assert not machine.events("dispatch_miscounted")
+
+
+def test_a_task_with_one_holder_goes_to_its_next_incarnation(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, with_limits(THREE_PHASES), hangs)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    machine.kill(machine.agents["writer"].process)
+    machine.run_until(lambda: len(machine.events("task_dispatched", "writer")) == 2, 60)
+    task = machine.view("v-1").tasks["draft"]
+    assert (task.state, task.agent, task.incarnation, task.attempt) == ("claimed", "writer", 2, 1)
+
+
+def claimed_pool(ledger: Store, clock: ManualClock) -> tuple[Machine, str, str]:
+    """A run whose task for any worker was taken by one of two, and the other's offer has come too late."""
+    machine = begin(ledger, clock, POOL)
+    machine.work_s = 5.0
+    machine.run_until(lambda: bool(machine.events("task_claimed")) and bool(machine.events("request_refused")))
+    first = machine.events("task_claimed")[0].agent
+    (other,) = {"worker-1", "worker-2"} - {first}
+    return machine, first, other
+
+
+def test_a_task_for_any_of_a_role_goes_to_who_is_free_while_its_holder_is_away(
+    ledger: Store, clock: ManualClock
+) -> None:
+    machine, first, other = claimed_pool(ledger, clock)
+    stay_away(machine)
+    machine.kill(machine.agents[first].process)
+    machine.run_until(lambda: bool(machine.events("task_accepted", other)), 60)
+    assert len(machine.events("task_accepted")) == 1
+
+
+def test_a_task_for_any_of_a_role_stays_open_while_nobody_is_there(ledger: Store, clock: ManualClock) -> None:
+    machine, first, other = claimed_pool(ledger, clock)
+    stay_away(machine)
+    for name in (first, other):
+        machine.kill(machine.agents[name].process)
+    machine.run_until(lambda: len(machine.events("agent_restarted")) == 2, 60)
+    task = machine.view("v-1").tasks["collect"]
+    assert (task.state, task.agent) == ("pending", "")
+    machine.mishap = lambda what, agent: ""
+    assert finish(machine, 300)[0] == "COMPLETED"
+    assert len(machine.events("task_accepted")) == 1
+
+
+def test_a_task_that_an_earlier_version_returned_to_its_owner_is_done_by_it(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, with_limits(THREE_PHASES), hangs)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    stay_away(machine)
+    machine.kill(machine.agents["writer"].process)
+    machine.run_until(lambda: bool(machine.events("agent_restarted")), 60)
+
+    def as_before(task: TaskRecord) -> TaskRecord:
+        return replace(task, state="returned", agent="writer", incarnation=1)
+
+    ledger.run(lambda tx: change(tx, TaskRecord, "task/v-1/draft", as_before))
+    machine.mishap = lambda what, agent: ""
+    machine.run_until(lambda: len(machine.events("task_dispatched", "writer")) == 2, 60)
+    assert finish(machine, 1200)[0] == "COMPLETED"

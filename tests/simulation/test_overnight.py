@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-
-from dogwatch.sim.night import draw, needed
-from dogwatch.sim.nights import Comparison, variations
-from dogwatch.sim.overnight import POLICIES, Outcome, night
-from dogwatch.sim.overnight_parameters import NEEDS, PARAMETERS, PHASES, TEAMS, world
+from evaluation.overnight.comparison import Comparison, variations
+from evaluation.overnight.night import POLICIES, Outcome, night
+from evaluation.overnight.parameters import NEEDS, PARAMETERS, PHASES, TEAMS, world
+from evaluation.overnight.scenario import draw, needed
 
 SEED = 7
 ROUND = 4

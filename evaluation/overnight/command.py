@@ -11,7 +11,7 @@ from statistics import median
 from dogwatch.cli.framework import print_json
 from dogwatch.cli.table import columns
 from dogwatch.errors import UsageError
-from dogwatch.sim.nights import (
+from evaluation.overnight.comparison import (
     GOAL,
     HEADING,
     Comparison,
@@ -21,8 +21,8 @@ from dogwatch.sim.nights import (
     sensitivity,
     sensitivity_plot,
 )
-from dogwatch.sim.overnight import PIPELINES, POLICIES
-from dogwatch.sim.overnight_parameters import world
+from evaluation.overnight.night import PIPELINES, POLICIES
+from evaluation.overnight.parameters import world
 
 Show = Callable[[int, int], None]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evaluation.pipelines import MB, Size
+from evaluation.real.pipelines import MB, Size
 
 TTY_S = 0.2
 PLAIN_S = 10.0

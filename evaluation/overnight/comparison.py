@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from dogwatch.sim.overnight import POLICIES, Outcome, night
-from dogwatch.sim.overnight_parameters import ASSUMED, NEEDS, PARAMETERS, World, world
-from dogwatch.sim.plots import bars_plot, hours_plot, night_plot
 from dogwatch.sim.seeds import leave_interrupts_alone
+from evaluation.overnight.night import POLICIES, Outcome, night
+from evaluation.overnight.parameters import ASSUMED, NEEDS, PARAMETERS, World, world
+from evaluation.overnight.plots import bars_plot, hours_plot, night_plot
 
 GOAL = 1.3
 """So many times faster than (b) dogwatch's admission is to be."""

@@ -1,5 +1,7 @@
-"""`python -m evaluation`: starts more pipelines than the machine can hold, naively and with admission. Exit code 0 when
-the naive start loses runs and admission delivers all of them, 1 when not."""
+"""Starts more pipelines than the machine can hold, naively and with admission; docs/evaluation-real.md explains it.
+
+Exit code 0 when the naive start loses runs and admission delivers all of them, 1 when not.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
+from dogwatch.cli.framework import INTERRUPTED, new_parser
+from dogwatch.errors import UsageError
 from dogwatch.policy.zones import REFERENCE_AGENT_BYTES, REFERENCE_BYTES, TABLE
 from dogwatch.world.memory import memory
+from evaluation.progress import Progress
 from evaluation.real.fleet import admission, naive
 from evaluation.real.pipelines import CLIENT_MB, LONG, MB, SHORT, Size
 from evaluation.real.plot import draw
-from evaluation.real.report import Progress, about, broken, table
+from evaluation.real.report import about, broken, table
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-INTERRUPTED = 130
 TOO_SMALL = 69
+SMALLER = "--short needs less; python -m evaluation overnight simulates it and needs next to nothing"
+EXAMPLE = "python -m evaluation real --short --folder results"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     size = SHORT if flags.short else LONG
     size = replace(size, rounds=flags.rounds or size.rounds)
     if needed := _lacks(size):
-        print(f"error: {needed}", file=sys.stderr)
+        print(f"error: {needed}\nhint: {SMALLER}", file=sys.stderr)
         return TOO_SMALL
     for number in SIGNALS:
         signal.signal(number, _interrupt)
@@ -55,7 +61,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _try(size: Size, name: str) -> dict[str, Any]:
-    progress = Progress(name)
+    progress = Progress(name, sys.stdout)
     try:
         return {"naive": naive, "admission": admission}[name](size, progress)
     finally:
@@ -95,15 +101,13 @@ def _lacks(size: Size) -> str:
     return ""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(64, f"error: {message}\nhint: python -m evaluation --help\n")
-
-
 def _flags(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="python -m evaluation", description=__doc__)
+    parser = new_parser(prog="python -m evaluation real", description=__doc__, epilog=f"example:\n  {EXAMPLE}")
     parser.add_argument("--short", action="store_true", help="the version of the tests: two minutes instead of ten")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="so many runs of each of the two pipelines")
     folder = os.path.join("build", "evaluation")
     parser.add_argument("--folder", default=folder, metavar="DIR", help=f"where the results go ({folder})")
-    return parser.parse_args(arguments)
+    flags = parser.parse_args(arguments)
+    if flags.rounds < 0:
+        raise UsageError("--rounds cannot be negative")
+    return flags

@@ -13,7 +13,6 @@ from dogwatch.ledger.records import VIEWED
 from dogwatch.ledger.sql_reader import Row, behind
 from dogwatch.model.codec import decode
 from dogwatch.model.moment import Moment
-from dogwatch.model.view import RunView
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -201,7 +200,7 @@ class Remembered:
 
     lists: dict[str, tuple[object, type, list[Any]]] = field(default_factory=dict)
     """The records below each prefix, with the list of documents that they are of."""
-    views: dict[str, tuple[object, RunView]] = field(default_factory=dict)
+    views: dict[str, tuple[object, Any]] = field(default_factory=dict)
     """The views of runs."""
 
     def forget(self) -> None:

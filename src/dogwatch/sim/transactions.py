@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from dogwatch.errors import ConflictError, LedgerError, StaleError, UsageError
-from dogwatch.ledger.api import Document, Event, Item, Json, Lease
+from dogwatch.ledger.api import Document, Event, Item, Json, Lease, Record
 from dogwatch.ledger.bodies import checked, dump, dump_told, load, required, seconds
 from dogwatch.ledger.sql_reader import Row, count, to_event, to_position
 from dogwatch.ledger.sql_tx import AS_THEY_ARE, columns
+from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
 from dogwatch.model.redact import Redactor
-from dogwatch.model.view import RunView
 from dogwatch.sim.tables import Entry, Kept, Remembered, State, Undo
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 V = TypeVar("V")
 
 
@@ -64,12 +65,13 @@ class SimReader:
             known = self._remembered.lists[prefix] = (found, kind, [kept.decoded(kind) for kept in found])
         return list(known[2])
 
-    def view(self, run: str, make: Callable[[], RunView]) -> RunView:
+    def view(self, run: str, make: Callable[[], T]) -> T:
         """The view of a run, made once for as long as nothing of it changes."""
         version, known = self._state.versions.get(run), self._remembered.views.get(run)
         if version is None or known is None or known[0] is not version:
             known = self._remembered.views[run] = (version, make())
-        return known[1]
+        made: T = known[1]
+        return made
 
     def leases(self, prefix: str) -> Sequence[Lease]:
         """All leases now held whose name begins with `prefix`, ordered by name and slot."""
@@ -169,9 +171,23 @@ class SimTx(SimReader):
         self._put = put if kept and not is_changed else None
         return found + 1
 
-    def remember(self, record: Any) -> None:
-        """What was just put was this record: unless a token was taken out of it, nobody need make it again. What is new
-        is all the same read as any other ledger would read it."""
+    def put_record(self, record: Record) -> None:
+        """Writes a record as the document under its key."""
+        self._put_record(record, None)
+
+    def change_record(self, kind: type[R], key: str, fn: Callable[[R], R]) -> R | None:
+        """Writes what `fn` makes of the record under `key`, and returns it; None where there is none."""
+        kept = self._state.documents.values.get(key)
+        if kept is None:
+            return None
+        changed = fn(kept.decoded(kind))
+        self._put_record(changed, kept.revision)
+        return changed
+
+    def _put_record(self, record: Record, revision: int | None) -> None:
+        """Unless a token is taken out of it, nobody need make the record again. A new one is still read as any other
+        ledger would read it."""
+        self.put(record.key, encode(record), revision)
         if self._put is not None:
             self._put.kind, self._put.record = type(record), record
 

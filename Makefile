@@ -27,7 +27,7 @@ bench:  ## all benchmarks, or one: make bench NAME=ledger
 	@scripts/setup bench
 	@.venv/bin/python -m bench $(NAME)
 
-evaluation:  ## more pipelines than a machine can hold, naively and with admission (about 10 min; ARGS='--short --folder DIR')
+evaluation:  ## what admission is worth: on real processes (about 10 min), or simulated (ARGS='overnight --seeds 2')
 	@scripts/setup run
 	@.venv/bin/python -m evaluation $(ARGS)
 

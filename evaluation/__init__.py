@@ -1,1 +1,1 @@
-"""The known experiment for real, scaled down: more pipelines than the machine can hold, with and without admission."""
+"""The two experiments of docs/evaluation.md and docs/evaluation-real.md. They are no part of the package."""

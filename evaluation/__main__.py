@@ -1,112 +1,50 @@
-"""`python -m evaluation`: starts more pipelines than the machine can hold, naively and with admission. Exit code 0 when
-the naive start loses runs and admission delivers all of them, 1 when not."""
+"""The command line of both experiments: `python -m evaluation [real|overnight] [options]`.
+
+Without a name it is the real one.
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import re
-import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
 
-from dogwatch.policy.zones import REFERENCE_AGENT_BYTES, REFERENCE_BYTES, TABLE
-from dogwatch.world.memory import memory
-from evaluation.fleet import admission, naive
-from evaluation.pipelines import CLIENT_MB, LONG, MB, SHORT, Size
-from evaluation.plot import draw
-from evaluation.report import Progress, about, broken, table
+from dogwatch.cli.framework import INTERRUPTED, show_error
+from dogwatch.errors import DogwatchError, UsageError
+from evaluation.overnight import command as overnight
+from evaluation.real import command as real
 
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-INTERRUPTED = 130
-TOO_SMALL = 69
+EXPERIMENTS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "real": (
+        real.main,
+        "real processes: more pipelines than the machine holds, naively and with admission (10 min)",
+    ),
+    "overnight": (overnight.main, "simulated: 12 pipelines in one night under three policies (20 s a seed)"),
+}
+DEFAULT = "real"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The whole experiment."""
-    flags = _flags(arguments)
-    size = SHORT if flags.short else LONG
-    size = replace(size, rounds=flags.rounds or size.rounds)
-    if needed := _lacks(size):
-        print(f"error: {needed}", file=sys.stderr)
-        return TOO_SMALL
-    for number in SIGNALS:
-        signal.signal(number, _interrupt)
-    print(about(size), flush=True)
+def main(words: Sequence[str]) -> int:
+    """Runs the experiment that the words name; never a traceback for what a user can do wrong."""
     try:
-        found = [_try(size, name) for name in ("naive", "admission")]
+        if words and words[0] in ("-h", "--help", "help"):
+            print(overview())
+            return 0
+        name, options = (words[0], words[1:]) if words and not words[0].startswith("-") else (DEFAULT, words)
+        if name not in EXPERIMENTS:
+            raise UsageError(f"there is no experiment {name!r}", hint=f"{' or '.join(EXPERIMENTS)}")
+        return EXPERIMENTS[name][0](options)
+    except DogwatchError as error:
+        return show_error(error)
     except KeyboardInterrupt:
-        print("\ninterrupted; everything was ended", file=sys.stderr)
         return INTERRUPTED
-    wrong = show(size, found, Path(flags.folder))
-    return 1 if wrong else 0
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Once: cleaning up takes some seconds, and is not to be interrupted."""
-    for other in SIGNALS:
-        signal.signal(other, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-def _try(size: Size, name: str) -> dict[str, Any]:
-    progress = Progress(name)
-    try:
-        return {"naive": naive, "admission": admission}[name](size, progress)
-    finally:
-        progress.clear()
-
-
-def show(size: Size, found: Sequence[dict[str, Any]], folder: Path) -> list[str]:
-    """Prints and writes everything; returns what is not as it should be."""
-    wrong = broken(*found)
-    print("\n".join(["", *table(found), "", f"What ended processes that took too much: {found[0]['ended_by']}"]))
-    for one in found:
-        for cause, count in one["causes"].items():
-            print(f"{one['name']}: {count} lost: {cause}")
-        for why in one["dogwatch_reds"]:
-            print(f"{one['name']}: RED: {why}")
-    folder.mkdir(parents=True, exist_ok=True)
-    limit_bytes = size.limit_mb * MB
-    result = {"about": about(size), "limit_bytes": limit_bytes, "starts": found, "wrong": wrong}
-    text = re.sub(r"\[\s+([\d.]+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(result, indent=1))  # one look, one line
-    (folder / "evaluation.json").write_text(text + "\n")
-    (folder / "evaluation.svg").write_text(draw(f"Memory left: {about(size)}", found, limit_bytes))
-    print(f"written: {folder / 'evaluation.json'}, {folder / 'evaluation.svg'}")
-    print("\n".join(f"NOT AS EXPECTED: {one}" for one in wrong) or "the naive start loses runs, admission delivers all")
-    return wrong
-
-
-def _lacks(size: Size) -> str:
-    """Why this computer is too small: the naive start must look harmless to whoever sees all of it."""
-    seen = memory()
-    each = size.full_mb * MB + CLIENT_MB * MB
-    share = TABLE[1].yellow * REFERENCE_AGENT_BYTES / REFERENCE_BYTES
-    needed = size.agents * each / share
-    if seen.size_bytes is not None and seen.size_bytes < needed:
-        return f"this machine has {seen.size_bytes / 1024**3:.1f} GB of memory, {needed / 1024**3:.1f} GB are needed"
-    if seen.left_bytes is not None and seen.left_bytes < 2 * size.limit_mb * MB:
-        return f"{seen.left_bytes // MB} MB of memory are free, {2 * size.limit_mb} MB are needed"
-    return ""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(64, f"error: {message}\nhint: python -m evaluation --help\n")
-
-
-def _flags(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="python -m evaluation", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="the version of the tests: two minutes instead of ten")
-    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="so many runs of each of the two pipelines")
-    folder = os.path.join("build", "evaluation")
-    parser.add_argument("--folder", default=folder, metavar="DIR", help=f"where the results go ({folder})")
-    return parser.parse_args(arguments)
+def overview() -> str:
+    """Both experiments, one line each."""
+    lines = ["Measures what admission is worth.", "", "usage: python -m evaluation [EXPERIMENT] [options]", ""]
+    lines += [f"  {name:<10} {text}" for name, (_, text) in EXPERIMENTS.items()]
+    lines += ["", f"Without a name it is {DEFAULT}. python -m evaluation EXPERIMENT --help shows its options."]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from evaluation.__main__ import show
-from evaluation.fleet import admission, naive
-from evaluation.machine import Group, Watcher, new_machine
-from evaluation.pipelines import MB, SHORT
+from evaluation.real.command import show
+from evaluation.real.fleet import admission, naive
+from evaluation.real.machine import Group, Watcher, new_machine
+from evaluation.real.pipelines import MB, SHORT
 
 from dogwatch.world import groups
 from support.fleet import ROOT

@@ -13,6 +13,7 @@ from contract.parts.model import ModelContract
 from contract.parts.overlaps import OverlapContract
 from contract.parts.processes import ProcessContract
 from contract.parts.queues import QueueContract
+from contract.parts.records import RecordContract
 from contract.parts.transactions import TransactionContract
 
 
@@ -20,6 +21,7 @@ class LedgerContract(
     TransactionContract,
     EventContract,
     DocumentContract,
+    RecordContract,
     LeaseContract,
     QueueContract,
     ModelContract,

@@ -197,7 +197,7 @@ def stand_still(made: Simulation) -> None:
     made.run_until(lambda: made.elapsed_s > 1, 10)
     for agent in made.clients.values():
         agent.due, agent.turn, agent.ill = [], replace(agent.turn, state="idle", newest=0.0), ""
-    made.faults.latest_s = -1000.0
+    made.last_fault_s = -1000.0
     body = {"state": "FAILED", "cause": "no progress for 900 s"}
     write(made, lambda tx: tx.append(PlainEvent("run_ended", body, run=RUN)))
 

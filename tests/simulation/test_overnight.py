@@ -1,17 +1,28 @@
-"""The overnight experiment, shortened: the first round of its pipelines on one seed."""
+"""The overnight experiment, shortened: the first round of its pipelines on one seed; and its command line."""
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
+from evaluation.__main__ import main
+from evaluation.overnight.comparison import Comparison, variations
+from evaluation.overnight.night import POLICIES, Outcome, night
+from evaluation.overnight.parameters import NEEDS, PARAMETERS, PHASES, TEAMS, world
+from evaluation.overnight.scenario import draw, needed
 
-from dogwatch.sim.night import draw, needed
-from dogwatch.sim.nights import Comparison, variations
-from dogwatch.sim.overnight import POLICIES, Outcome, night
-from dogwatch.sim.overnight_parameters import NEEDS, PARAMETERS, PHASES, TEAMS, world
+from support.fleet import ROOT
+from support.helpers import wait_for
 
 SEED = 7
 ROUND = 4
@@ -116,3 +127,68 @@ def test_the_plots_are_drawings_with_a_line_for_each_policy() -> None:
         assert ElementTree.fromstring(text).tag.endswith("svg")  # noqa: S314 - it is our own
     lines = comparison.plots()["overnight.svg"].count("<polyline")
     assert lines == 2 * len(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["tonight"], "there is no experiment 'tonight'"),
+        (["overnight", "--night"], "unrecognized arguments: --night"),
+        (["overnight", "--seeds", "0"], "--seeds must be at least 1"),
+        (["overnight", "--seed", "-1"], "--seed cannot be negative"),
+        (["overnight", "--pipelines", "13"], "--pipelines must be between 1 and 12"),
+        (["overnight", "--sensitivity", "2"], "--sensitivity takes no more seeds than --seeds"),
+        (["overnight", "--plots", "/dev/null/plots"], "the plots cannot be written"),
+        (["real", "--rounds", "-1"], "--rounds cannot be negative"),
+        (["--long"], "unrecognized arguments: --long"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_makes_no_sense_is_refused(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 64
+    told = capsys.readouterr()
+    assert told.err.startswith(f"error: {error}")
+    assert not told.out
+
+
+def test_the_help_names_both_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert re.findall(r"^  (\w+) ", capsys.readouterr().out, re.MULTILINE) == ["real", "overnight"]
+
+
+def test_the_json_and_the_plots_have_every_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One pipeline alone cannot be faster than with two at once: the goal is not met."""
+    folder = tmp_path / "plots"
+    words = ["overnight", "--seed", str(SEED), "--pipelines", "1", "--json", "--plots", str(folder)]
+    assert main(words) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["seeds"] == [SEED]
+    assert {policy: len(found) for policy, found in told["nights"].items()} == dict.fromkeys(POLICIES, 1)
+    assert told["nights"]["c"][0]["sha256"] == single().sha256
+    assert sorted(path.name for path in folder.iterdir()) == ["overnight-hours.svg", "overnight.svg"]
+
+
+def test_an_interrupt_ends_it_with_what_was_done_so_far() -> None:
+    """On a terminal, with a line of progress, in the middle of many nights on two jobs."""
+    leader, follower = pty.openpty()
+    words = [sys.executable, "-m", "evaluation", "overnight", "--pipelines", "1", "--seeds", "1000", "--jobs", "2"]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=follower, start_new_session=True)
+    os.close(follower)
+    try:
+        shown = bytearray()
+
+        def has_one_seed() -> bool:
+            shown.extend(os.read(leader, 4096))
+            return re.search(rb" ([3-9]|\d\d+) of 3000 nights", shown) is not None
+
+        wait_for(has_one_seed, 120, "the first seed")
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=60)
+        shown.extend(os.read(leader, 4096))
+    finally:
+        process.kill()
+        process.wait()
+        os.close(leader)
+    assert process.returncode == 130
+    assert re.search(rb"interrupted: [1-9]\d* of 1000 seeds were done", shown)
+    assert re.search(rb"^\(c\) dogwatch's own admission", told, re.MULTILINE)

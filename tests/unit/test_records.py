@@ -8,6 +8,7 @@ import pytest
 
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Document, Reader, Tx
+from dogwatch.ledger.plain_records import PlainReading
 from dogwatch.ledger.records import VIEWED, load_run
 from dogwatch.model.plan import ByteCheck, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord
@@ -23,7 +24,7 @@ PLAN = Plan(
 RUN = "v-1"
 
 
-class Recorded:
+class Recorded(PlainReading):
     """A reader that notes what it was asked for, and remembers no view."""
 
     def __init__(self, reader: Reader) -> None:

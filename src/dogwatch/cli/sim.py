@@ -27,12 +27,6 @@ BAR = 30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="?",
-        choices=["overnight"],
-        help="overnight: 12 pipelines on one machine under three policies, as docs/evaluation.md tells",
-    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default: 0)")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds, one after the other")
     parser.add_argument("--runs", type=int, default=0, metavar="N", help="runs at once (default: the seed decides)")
@@ -40,19 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hours", type=float, default=1.0, metavar="H", help="how long a run may take (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many processes share the seeds")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
-    parser.add_argument("--plots", default="", metavar="DIR", help="overnight: write its plots there, as SVG")
-    parser.add_argument(
-        "--sensitivity", type=int, default=0, metavar="N", help="overnight: also vary each parameter, with N seeds"
-    )
     parser.add_argument("--trace", default="", metavar="FILE", help="write all events and faults of one seed, in lines")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    if arguments.what == "overnight":
-        from dogwatch.cli.nights import compare
-
-        return compare(arguments, Bar(sys.stderr, arguments.seeds).show)
     setups = [
         Setup(seed=seed, runs=arguments.runs, agents=arguments.agents, hours=arguments.hours)
         for seed in range(arguments.seed, arguments.seed + arguments.seeds)
@@ -91,10 +77,6 @@ def _check(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--{name} cannot be negative")
     if not 0.1 <= arguments.hours <= 1000:
         raise UsageError("--hours must be between 0.1 and 1000")
-    if not arguments.what and (arguments.plots or arguments.sensitivity):
-        raise UsageError("--plots and --sensitivity are for dogwatch sim overnight")
-    if not 0 <= arguments.sensitivity <= arguments.seeds:
-        raise UsageError("--sensitivity takes no more seeds than --seeds")
     if arguments.trace and arguments.seeds > 1:
         raise UsageError("--trace is for one seed", hint="leave out --seeds")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dogwatch.ledger.api import Reader
+from dogwatch.ledger.api import Reader, Record
 from dogwatch.ledger.copying import all_events
-from dogwatch.ledger.records import Record
 from dogwatch.model.codec import decode
 from dogwatch.model.events import KINDS
 from dogwatch.model.lifecycle import RUN

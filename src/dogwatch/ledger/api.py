@@ -10,6 +10,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.redact import Redactor
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Record")
 Json = Mapping[str, Any]
 
 START = ""
@@ -95,6 +96,13 @@ class Item:
     expires: Moment | None
 
 
+class Record(Protocol):
+    """A document as a value: a frozen dataclass that knows its key."""
+
+    @property
+    def key(self) -> str: ...
+
+
 class Reader(Protocol):
     """What can be read, all of it as of one instant."""
 
@@ -106,6 +114,17 @@ class Reader(Protocol):
 
     def keys(self, prefix: str) -> Sequence[str]:
         """The keys of these documents, without reading what is in them."""
+
+    def record(self, kind: type[T], key: str) -> T | None:
+        """What the document under `key` says, as a value of `kind`, or None. Nobody may change it: another reader may
+        be given the very same."""
+
+    def records(self, kind: type[T], prefix: str) -> list[T]:
+        """The same for all documents whose key begins with `prefix`, ordered by key."""
+
+    def view(self, run: str, make: Callable[[], T]) -> T:
+        """What `make` reads of a run. An engine may answer with what was made last while nothing of the run has
+        changed since."""
 
     def leases(self, prefix: str) -> Sequence[Lease]:
         """All leases now held whose name begins with `prefix`, ordered by name and slot."""
@@ -132,6 +151,13 @@ class Tx(Reader, Protocol):
     def put(self, key: str, body: Json, revision: int | None = None) -> int:
         """Writes a document and returns its new revision. `revision` is the one it must have now (0: it must not
         exist; None: whatever it is); otherwise ConflictError."""
+
+    def put_record(self, record: Record) -> None:
+        """Writes a record as the document under its key."""
+
+    def change_record(self, kind: type[R], key: str, fn: Callable[[R], R]) -> R | None:
+        """Writes what `fn` makes of the record under `key`, and returns it; None where there is none. ConflictError
+        where `fn` has written that document itself."""
 
     def delete(self, key: str, revision: int | None = None) -> None:
         """Removes a document, with the same condition. Removing what is not there is no error."""

@@ -1,13 +1,12 @@
-"""Records in and out of the ledger: the one place that knows how a record becomes a document."""
+"""Records in and out of the ledger, and everything that is kept of a run as one view."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar, overload
+from typing import TypeVar, overload
 
 from dogwatch.errors import NotFoundError
-from dogwatch.ledger.api import Reader, Tx
-from dogwatch.model.codec import decode, encode
+from dogwatch.ledger.api import Reader, Record, Tx
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import (
     AgentRecord,
@@ -22,14 +21,6 @@ from dogwatch.model.records import (
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 from dogwatch.model.view import RunView
 
-
-class Record(Protocol):
-    """Anything with a key."""
-
-    @property
-    def key(self) -> str: ...
-
-
 R = TypeVar("R", bound=Record)
 
 
@@ -38,42 +29,27 @@ def load(reader: Reader, kind: type[R], key: str) -> R | None: ...
 @overload
 def load(reader: Reader, kind: type[Plan], key: str) -> Plan | None: ...
 def load(reader: Reader, kind: type, key: str) -> object:
-    """The record of `kind` under `key`, or None. A reader may remember those that it has made before, as the
-    simulator's does."""
-    remembered: Callable[[type, str], object] | None = getattr(reader, "record", None)
-    if remembered:
-        return remembered(kind, key)
-    document = reader.get(key)
-    return decode(kind, document.body) if document else None
+    """The record of `kind` under `key`, or None."""
+    return reader.record(kind, key)
 
 
 def load_all(reader: Reader, kind: type[R], prefix: str) -> list[R]:
     """All records of `kind` whose key begins with `prefix`, ordered by key."""
-    remembered: Callable[[type[R], str], list[R]] | None = getattr(reader, "records", None)
-    return remembered(kind, prefix) if remembered else [decode(kind, one.body) for one in reader.scan(prefix)]
+    return reader.records(kind, prefix)
 
 
 def save(tx: Tx, record: R) -> R:
     """Writes the record and returns it."""
-    return _put(tx, record)
+    tx.put_record(record)
+    return record
 
 
 def change(tx: Tx, kind: type[R], key: str, fn: Callable[[R], R]) -> R:
     """Reads a record, changes it with `fn` and writes it, all as of this transaction."""
-    remembered: Callable[[type[R], str], R | None] | None = getattr(tx, "record", None)
-    document = None if remembered else tx.get(key)
-    before = remembered(kind, key) if remembered else decode(kind, document.body) if document else None
-    if before is None:
+    changed = tx.change_record(kind, key, fn)
+    if changed is None:
         raise NotFoundError(f"there is no {key} in the ledger", hint="dogwatch status lists what there is")
-    return _put(tx, fn(before), document.revision if document else None)
-
-
-def _put(tx: Tx, record: R, revision: int | None = None) -> R:
-    tx.put(record.key, encode(record), revision)
-    remember: Callable[[R], None] | None = getattr(tx, "remember", None)
-    if remember:
-        remember(record)
-    return record
+    return changed
 
 
 UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
@@ -88,10 +64,8 @@ VIEWED = frozenset(
 
 
 def load_run(reader: Reader, run: str) -> RunView:
-    """Everything the ledger keeps of a run. A reader may remember it for as long as nothing of it changes, as the
-    simulator's does."""
-    remembered: Callable[[str, Callable[[], RunView]], RunView] | None = getattr(reader, "view", None)
-    return remembered(run, lambda: _load_run(reader, run)) if remembered else _load_run(reader, run)
+    """Everything the ledger keeps of a run."""
+    return reader.view(run, lambda: _load_run(reader, run))
 
 
 def load_plan(reader: Reader, run: str) -> Plan | None:

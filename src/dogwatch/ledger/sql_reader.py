@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +12,7 @@ from dogwatch.errors import LedgerCorruptError, LedgerError, UsageError
 from dogwatch.ledger.api import START, Document, Item, Lease, StoredEvent
 from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import load
+from dogwatch.ledger.plain_records import PlainReading
 from dogwatch.model.moment import Moment
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Dialect:
     skip_locked: str = ""
 
 
-class SqlReader(ABC):
+class SqlReader(PlainReading):
     """What can be read inside an open transaction.
 
     An error of the engine's spoils the whole transaction, also where the caller catches it: the engine may have

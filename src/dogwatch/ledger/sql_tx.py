@@ -12,6 +12,7 @@ from typing import Any
 from dogwatch.errors import ConflictError, StaleError, UsageError
 from dogwatch.ledger.api import Appendable, Item, Json, Lease
 from dogwatch.ledger.bodies import checked, dump, dump_told, required, seconds
+from dogwatch.ledger.plain_records import PlainWriting
 from dogwatch.ledger.sql_reader import Dialect, SqlReader, item_columns, to_lease
 from dogwatch.model.moment import Moment
 from dogwatch.model.redact import BY_SHAPE
@@ -22,7 +23,7 @@ mail until it has come to its end. From everything else tokens are taken out."""
 EVENT = "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"
 
 
-class SqlTx(SqlReader):
+class SqlTx(SqlReader, PlainWriting):
     """All of it or nothing. The caller has begun it, and commits it. `news` is whether anybody needs to hear of it."""
 
     news = False

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dogwatch.coordination.usage import AgentTally, SubagentTold
 from dogwatch.model.brief import Header, headers, refreshed_file, written_files
+from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.sight import Sight, Subagent, Turn
 from dogwatch.sim.door import AGAIN_S, Call
-from dogwatch.sim.memory import Body
-
-if TYPE_CHECKING:
-    from dogwatch.sim.machine import Machine
+from dogwatch.sim.memory import Body, Shape
+from dogwatch.testing.clock import ManualClock
 
 Script = Callable[["VirtualAgent", Header], str]
 """What an agent does with a message: work, die, silent, hang, lose_report, fail, approve, revise, provider or dialog;
@@ -31,6 +30,46 @@ _USUAL = {
 }
 
 
+class AgentMachine(Protocol):
+    """What an agent needs of the machine that it runs on."""
+
+    clock: ManualClock
+    script: Script
+    tallies: dict[str, AgentTally]
+    reads: dict[tuple[str, int, str], float]
+    """When an incarnation has read a file."""
+
+    @property
+    def now(self) -> Moment: ...
+
+    def shape(self, agent: VirtualAgent) -> Shape:
+        """How large the agent becomes."""
+
+    def pace(self, agent: VirtualAgent, header: Header) -> float:
+        """How long the agent takes for the message."""
+
+    def later(self, mono: float, deed: Callable[[], None], owner: VirtualAgent | None = None) -> None:
+        """Does it at that time, unless its owner has died by then."""
+
+    def note_prompt(self, agent: VirtualAgent, found: Sequence[Header]) -> None:
+        """A client has submitted these messages."""
+
+    def stir(self, run: str) -> None:
+        """Something that the run's crew shall see soon."""
+
+    def op_id(self) -> str:
+        """The id of an operation, never used before."""
+
+    def knock(self, call: Call) -> None:
+        """Somebody is at the door of a run."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Writes a file."""
+
+    def kill(self, process: ProcessId) -> None:
+        """The process is gone."""
+
+
 class VirtualAgent:
     """One incarnation: a composer, a turn, and what it will do when.
 
@@ -38,7 +77,7 @@ class VirtualAgent:
     not what its turn says.
     """
 
-    def __init__(self, machine: Machine, run: RunRecord, record: AgentRecord, process: ProcessId) -> None:
+    def __init__(self, machine: AgentMachine, run: RunRecord, record: AgentRecord, process: ProcessId) -> None:
         self.machine = machine
         self.run = run
         self.name = record.agent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dogwatch.crew.captain.captain import Captain
 from dogwatch.crew.dispatcher.dispatcher import Dispatcher
@@ -14,13 +14,10 @@ from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.errors import LeaseLostError, LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.model.process import ProcessId
-from dogwatch.sim.door import VirtualDoor
-from dogwatch.sim.eyes import VirtualEyes
-from dogwatch.sim.hands import VirtualCrewHands, VirtualHands, VirtualStarter
+from dogwatch.sim.door import DoorMachine, VirtualDoor
+from dogwatch.sim.eyes import EyesMachine, VirtualEyes
+from dogwatch.sim.hands import HandsMachine, VirtualCrewHands, VirtualHands, VirtualStarter
 from dogwatch.world.tmux import ProbeFailedError
-
-if TYPE_CHECKING:
-    from dogwatch.sim.machine import Machine
 
 JOIN_S = 0.3
 IDLE_MIN_S = 1.0
@@ -56,10 +53,36 @@ class CaptainWorld:
     door: VirtualDoor
 
 
+class CrewMachine(EyesMachine, HandsMachine, DoorMachine, Protocol):
+    """What a crew member's process needs of the machine that it runs on."""
+
+    idle_s: float
+    idle_max_s: float
+    """How long a member's wait may become while nothing happens; 0 for never longer than it asks for."""
+
+    def ledger_for(self, berth: Berth) -> Store:
+        """The ledger as this member has it."""
+
+    def dispatcher(self, lease: Lease, log: Log) -> Dispatcher:
+        """Whoever takes the dispatcher's place."""
+
+    def joined(self, berth: Berth, lease: Lease) -> None:
+        """A crew member has taken its place."""
+
+    def crashed(self, berth: Berth, error: Exception) -> None:
+        """A step has failed in a way that ends its member's process."""
+
+    def note(self, line: str) -> None:
+        """A log line."""
+
+    def is_fine(self) -> bool:
+        """Whether waits are not stretched now."""
+
+
 class Berth:
     """A crew member's process."""
 
-    def __init__(self, machine: Machine, name: str, run: str) -> None:
+    def __init__(self, machine: CrewMachine, name: str, run: str) -> None:
         self.name = name
         self.run = run
         self.process = machine.process()
@@ -76,7 +99,7 @@ class Berth:
         self._failed = False
         self._log = Log(name, run, write=machine.note)
 
-    def step(self, machine: Machine) -> None:
+    def step(self, machine: CrewMachine) -> None:
         """One step, or the taking of its place; what the real loop waits for is waited for."""
         now, self._failed = machine.now, False
         self.stepped = now.mono
@@ -96,7 +119,7 @@ class Berth:
         else:
             self.due = now.mono + max(0.01, wait_s)
 
-    def rest(self, machine: Machine, *, moved: bool) -> None:
+    def rest(self, machine: CrewMachine, *, moved: bool) -> None:
         """After a step in which nothing moved, the next may come later and later; each wait that is for something is
         kept as it is."""
         wait_s = self.due - machine.now.mono
@@ -106,12 +129,12 @@ class Berth:
             self.idle_s = min(4 * self.idle_s, machine.idle_max_s)
             self.due = machine.now.mono + max(wait_s, self.idle_s)
 
-    def _step(self, machine: Machine) -> float | None:
+    def _step(self, machine: CrewMachine) -> float | None:
         if self.member is None:
             lease = join(self.ledger, self.name, self.run, self.process, self.eyes.life, machine.now)
             if lease is None:
                 return None
-            machine.witness.joined(self, lease)
+            machine.joined(self, lease)
             self._take(lease, machine)
         self.eyes.pulse()
         if isinstance(self.member, Captain):
@@ -124,7 +147,7 @@ class Berth:
         assert self.member is not None  # noqa: S101 - it has just been made
         return self.member.step(DispatcherWorld(self.eyes, crew_hands), self.ledger, machine.now)
 
-    def _take(self, lease: Lease, machine: Machine) -> None:
+    def _take(self, lease: Lease, machine: CrewMachine) -> None:
         if self.name == "captain":
             self.member = Captain(self.run, lease, self._log)
         elif self.name == "watchdog":

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dogwatch.sim.machine import Machine
+from typing import Any, Protocol
 
 AGAIN_S = 1.0
 """When a call is made again whose captain was busy."""
@@ -28,10 +25,16 @@ class Call:
         self.then(body)
 
 
+class DoorMachine(Protocol):
+    """What a door needs of the machine: the calls that nobody has taken yet, of all runs."""
+
+    calls: list[Call]
+
+
 class VirtualDoor:
     """A captain's end of its run's door."""
 
-    def __init__(self, machine: Machine, run: str) -> None:
+    def __init__(self, machine: DoorMachine, run: str) -> None:
         self._machine = machine
         self._run = run
         self._taken: list[Call] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.model.memory import AgentMemory, HostSettings, Largest, Readings
@@ -14,16 +14,49 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.sight import Sight, Tree
 from dogwatch.model.versions import Version
 from dogwatch.model.view import RunView
+from dogwatch.sim.agents import VirtualAgent
+from dogwatch.sim.memory import Host
+from dogwatch.testing.clock import ManualClock
 
-if TYPE_CHECKING:
-    from dogwatch.sim.berths import Berth
-    from dogwatch.sim.machine import Machine
+
+class EyesMachine(Protocol):
+    """What can be seen of the machine."""
+
+    clock: ManualClock
+    host: Host
+    settings: HostSettings
+    alive: set[ProcessId]
+    clients: dict[str, VirtualAgent]
+    files: dict[str, tuple[int, bytes]]
+    instructions: dict[str, Version]
+    reads: dict[tuple[str, int, str], float]
+    pulses: dict[tuple[str, str], float]
+
+    @property
+    def now(self) -> Moment: ...
+
+    def tally(self, run: str, agent: str) -> AgentTally | None:
+        """What is counted of the agent."""
+
+    def used_bytes(self) -> int:
+        """How much memory all agents take."""
+
+    def silence_s(self, member: str, run: str) -> float | None:
+        """How long ago the member gave its last sign of life."""
+
+
+class Watcher(Protocol):
+    """The crew member that looks: `watched` are the processes whose death wakes it."""
+
+    name: str
+    run: str
+    watched: set[ProcessId]
 
 
 class VirtualEyes:
     """One crew member's own eyes."""
 
-    def __init__(self, machine: Machine, berth: Berth) -> None:
+    def __init__(self, machine: EyesMachine, berth: Watcher) -> None:
         self._machine = machine
         self._berth = berth
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from dogwatch.coordination.queues import checkins_queue, orders_queue
 from dogwatch.ledger.api import Tx
@@ -21,11 +21,9 @@ from dogwatch.model.memory import GB
 from dogwatch.model.records import RunRecord
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.berths import Berth
+from dogwatch.sim.faulty import FaultyMachine
 from dogwatch.sim.fragile import FragileStore
 from dogwatch.sim.memory import MB
-
-if TYPE_CHECKING:
-    from dogwatch.sim.simulation import Simulation
 
 Occasion = Literal["work", "review", "spawn", "paste", "press", "gate", "hour"]
 
@@ -102,14 +100,21 @@ LASTS = 0.7
 
 
 class Faults:
-    """Draws what goes wrong on one machine, does it and counts it."""
+    """Draws what goes wrong on one machine, does it and counts it. `ordered` hears of each incarnation that the
+    operator wants to end."""
 
-    def __init__(self, machine: Simulation, random: Random, *, with_faults: bool = True) -> None:
+    def __init__(
+        self,
+        machine: FaultyMachine,
+        random: Random,
+        ordered: Callable[[VirtualAgent], None],
+        *,
+        with_faults: bool = True,
+    ) -> None:
         self._machine = machine
         self._random = random
+        self._ordered = ordered
         self.counts: Counter[str] = Counter()
-        self.latest_s = 0.0
-        """When something has gone wrong last."""
         self.set_back_s = 0.0
         """By how much the wall clock was set back in all."""
         self._rates: dict[str, list[tuple[Fault, float]]] = {}
@@ -126,7 +131,7 @@ class Faults:
     def count(self, name: str, what: str = "") -> None:
         """Notes that it has happened."""
         self.counts[name] += 1
-        self.latest_s = self._machine.elapsed_s
+        self._machine.last_fault_s = self._machine.elapsed_s
         self._machine.tell(name, what)
 
     # On occasions.
@@ -310,7 +315,7 @@ class Faults:
         agent = self._agent()
         if agent is None:
             return ""
-        self._machine.invariants.ordered(agent)
+        self._ordered(agent)
         self._order(agent.run.run, agent.name)
         return agent.key
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from dogwatch.errors import LedgerLockedError
 from dogwatch.ledger.api import Reader, Store, StoredEvent, Tx
 from dogwatch.sim.berths import KilledInStepError
-
-if TYPE_CHECKING:
-    from dogwatch.sim.simulation import Simulation
 
 T = TypeVar("T")
 
@@ -22,16 +19,16 @@ class FragileStore:
     done already, else right after it, when nothing of what follows was.
     """
 
-    def __init__(self, store: Store, machine: Simulation) -> None:
+    def __init__(self, store: Store, is_locked: Callable[[], bool]) -> None:
         self.redactor = store.redactor
         self.kill_in = 0
         self.unwritten = False
         self._store = store
-        self._machine = machine
+        self._is_locked = is_locked
 
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one transaction, where the ledger can be written and the member lives to see it."""
-        if self._machine.is_locked():
+        if self._is_locked():
             raise LedgerLockedError("the ledger is locked by another process", hint="it is tried again")
         if self.kill_in:
             self.kill_in -= 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dogwatch.actions.spawn import SpawnFailedError
 from dogwatch.errors import RefusedError
@@ -12,11 +12,8 @@ from dogwatch.model.plan import Gate, Notify, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Turn
-from dogwatch.sim.agents import VirtualAgent
+from dogwatch.sim.agents import AgentMachine, VirtualAgent
 from dogwatch.world.tmux import ProbeFailedError
-
-if TYPE_CHECKING:
-    from dogwatch.sim.machine import Machine
 
 CHECK_IN_S = 5.0
 
@@ -43,10 +40,48 @@ class Job:
     words: str = ""
 
 
+class HandsMachine(AgentMachine, Protocol):
+    """What can be done to the machine."""
+
+    gate_s: float
+    mishap: Callable[[str, VirtualAgent | None], str]
+    """What goes wrong with a spawn, paste, press or gate; empty for nothing."""
+    clients: dict[str, VirtualAgent]
+    past: list[VirtualAgent]
+    jobs: dict[str, Job]
+    cleared: list[str]
+    held_launches: dict[str, str]
+    notices: list[dict[str, str]]
+
+    def process(self) -> ProcessId:
+        """A new process."""
+
+    def man(self, member: str, run: str) -> None:
+        """Starts a crew member's process."""
+
+    def spawned(self, agent: VirtualAgent) -> None:
+        """An agent's process was started."""
+
+    def end_agent(self, agent: VirtualAgent, by: str, run: str, way: str) -> None:
+        """A crew member ends an agent's process."""
+
+    def end_crew(self, process: ProcessId, by: str, run: str) -> None:
+        """A crew member ends another's process."""
+
+    def start_job(self, key: str, seconds: float, code: int = 0) -> ProcessId:
+        """A process beside the agents, which ends by itself."""
+
+    def finished(self, key: str) -> Job | None:
+        """The job, where it has come to its end by itself."""
+
+    def end_jobs(self, run: str) -> None:
+        """Ends what is left of the run's gates and check-ins."""
+
+
 class VirtualStarter:
     """Whoever is in the crew may start a member. `by` is the member that acts, and `run` its run."""
 
-    def __init__(self, machine: Machine, by: str = "operator", run: str = "") -> None:
+    def __init__(self, machine: HandsMachine, by: str = "operator", run: str = "") -> None:
         self._machine = machine
         self.by = by
         self.run = run
@@ -88,7 +123,7 @@ class VirtualHands(VirtualCrewHands):
             raise SpawnFailedError(f"{key}: no such program")
         process = machine.process()
         machine.clients[key] = one = VirtualAgent(machine, run, agent, process)
-        machine.witness.spawned(one)
+        machine.spawned(one)
         if mishap == "die":
             machine.kill(process)
         return Started(process, "%1", adopted=False)

@@ -8,7 +8,6 @@ import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dogwatch.coordination.notices import notices_queue
 from dogwatch.coordination.queues import RECLAIM, orders_queue
@@ -24,10 +23,8 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.route import expected_tasks
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.berths import Berth
+from dogwatch.sim.faulty import FaultyMachine
 from dogwatch.sim.machine import Witness
-
-if TYPE_CHECKING:
-    from dogwatch.sim.simulation import Simulation
 
 INVARIANTS = {
     "no_healthy_agent_killed": "No agent is given a new incarnation, replaced or given up while nothing is wrong with "
@@ -92,7 +89,7 @@ class Violation:
 class Invariants(Witness):
     """Looks at everything that happens on one machine."""
 
-    def __init__(self, machine: Simulation) -> None:
+    def __init__(self, machine: FaultyMachine) -> None:
         self.found: list[Violation] = []
         self.settings = machine.settings
         """What the operator allows."""
@@ -306,7 +303,7 @@ class Invariants(Witness):
         if any(event.run in document.key for document in waits) or " waits: " in event.body["cause"] or not agents:
             return  # the gate holds what it needs, and the cause says so
         mono = self._machine.now.mono
-        is_calm = self._machine.elapsed_s - self._machine.faults.latest_s > CALM_S
+        is_calm = self._machine.elapsed_s - self._machine.last_fault_s > CALM_S
         rests = [one.turn.state == "idle" and not one.ill and mono - one.turn.newest > QUIET_S for one in agents]
         if is_calm and all(rests):
             self.broken("no_run_stands_still", f"{event.run}: {event.body['cause']}, and nothing was wrong")

@@ -195,6 +195,14 @@ class Machine:
         """Who has the place now."""
         return next((b for b in self.crew if (b.name, b.run) == (name, run) and b.member is not None), None)
 
+    def spawned(self, agent: VirtualAgent) -> None:
+        """An agent's process was started."""
+        self.witness.spawned(agent)
+
+    def joined(self, berth: Berth, lease: Lease) -> None:
+        """A crew member has taken its place."""
+        self.witness.joined(berth, lease)
+
     def end_agent(self, agent: VirtualAgent, by: str, run: str, way: str) -> None:
         """A crew member ends an agent's process."""
         if agent.lives:

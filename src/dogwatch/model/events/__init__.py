@@ -65,6 +65,7 @@ KINDS: dict[str, str] = {
     "task_rescued": "tasks",
     "task_accepted": "tasks",
     "task_returned": "tasks",
+    "task_released": "tasks",
     "task_failed": "tasks",
     "checkpoint_asked": "reviews",
     "checkpoint_answered": "reviews",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import active_children
 from statistics import median
 from typing import Any
 
-from dogwatch.sim.overnight import POLICIES, Outcome, night
-from dogwatch.sim.overnight_parameters import ASSUMED, NEEDS, PARAMETERS, World, world
-from dogwatch.sim.plots import bars_plot, hours_plot, night_plot
 from dogwatch.sim.seeds import leave_interrupts_alone
+from evaluation.overnight.night import POLICIES, Outcome, night
+from evaluation.overnight.parameters import ASSUMED, NEEDS, PARAMETERS, World, world
+from evaluation.overnight.plots import bars_plot, hours_plot, night_plot
 
 GOAL = 1.3
 """So many times faster than (b) dogwatch's admission is to be."""
@@ -20,13 +21,18 @@ VARIED = 0.25
 Task = tuple[str, int, World, int]
 
 
-def nights(tasks: Sequence[Task], jobs: int = 1) -> Iterator[Outcome]:
-    """All of them, in their order."""
+def nights(tasks: Sequence[Task], jobs: int = 1) -> Generator[Outcome]:
+    """All of them, in their order. Closing it ends those that are still going: each takes many seconds."""
     if jobs <= 1:
         yield from map(_one, tasks)
         return
     with ProcessPoolExecutor(jobs, initializer=leave_interrupts_alone) as pool:
-        yield from pool.map(_one, tasks)
+        try:
+            yield from pool.map(_one, tasks)
+        except BaseException:
+            for worker in active_children():
+                worker.kill()
+            raise
 
 
 def _one(task: Task) -> Outcome:
@@ -46,9 +52,10 @@ class Comparison:
 
     outcomes: dict[str, list[Outcome]] = field(default_factory=lambda: {policy: [] for policy in POLICIES})
 
-    def add(self, outcome: Outcome) -> None:
-        """One more."""
-        self.outcomes[outcome.policy].append(outcome)
+    def add(self, *outcomes: Outcome) -> None:
+        """One more seed under every policy."""
+        for outcome in outcomes:
+            self.outcomes[outcome.policy].append(outcome)
 
     @property
     def ratios(self) -> list[float]:
@@ -152,19 +159,14 @@ class Effect:
         return (self.name, _range(self.ratios, 2), str(self.delivered), f"{self.red} of {len(self.ratios)}")
 
 
-def sensitivity(seeds: Sequence[int], pipelines: int, jobs: int) -> Iterator[Effect]:
-    """(b) and (c) in every varied world."""
-    worlds = variations()
-    tasks = [(policy, seed, within, pipelines) for within in worlds.values() for seed in seeds for policy in "bc"]
-    results = nights(tasks, jobs)
-    for name in worlds:
-        found = [(next(results), next(results)) for _ in seeds]
-        yield Effect(
-            name,
-            tuple(fixed.hours / ours.hours for fixed, ours in found),
-            min(ours.delivered for _, ours in found),
-            sum(ours.has_red for _, ours in found),
-        )
+def effect(name: str, found: Sequence[tuple[Outcome, Outcome]]) -> Effect:
+    """What (b) and (c) of each seed say of a varied world."""
+    return Effect(
+        name,
+        tuple(fixed.hours / ours.hours for fixed, ours in found),
+        min(ours.delivered for _, ours in found),
+        sum(ours.has_red for _, ours in found),
+    )
 
 
 def sensitivity_plot(effects: Sequence[Effect]) -> str:

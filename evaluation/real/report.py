@@ -1,42 +1,13 @@
-"""What the experiment shows: a line of progress while it goes on, the table of both starts, and the verdict."""
+"""What the experiment shows: what is tried, the table of both starts, and the verdict."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evaluation.pipelines import MB, Size
-
-TTY_S = 0.2
-PLAIN_S = 10.0
+from evaluation.real.pipelines import MB, Size
 
 Figures = Mapping[str, Any]
-
-
-class Progress:
-    """One line that is written anew on a terminal, and a line now and then elsewhere."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._began = time.monotonic()
-        self._is_terminal = sys.stdout.isatty()
-        self._next = 0.0
-
-    def __call__(self, text: str) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + (TTY_S if self._is_terminal else PLAIN_S)
-        passed = int(now - self._began)
-        line = f"{self._title} {passed // 60}:{passed % 60:02} · {text}"
-        print(f"\r\033[K{line}" if self._is_terminal else line, end="" if self._is_terminal else "\n", flush=True)
-
-    def clear(self) -> None:
-        """Takes the line away again."""
-        if self._is_terminal:
-            print("\r\033[K", end="", flush=True)
 
 
 def about(size: Size) -> str:

@@ -15,8 +15,8 @@ from dogwatch.model.memory import GB, HostSettings
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.memory import Host, Shape
-from dogwatch.sim.overnight_parameters import PHASES, TEAMS, World
 from dogwatch.sim.scenarios import NOTIFY, Scenario, Start
+from evaluation.overnight.parameters import PHASES, TEAMS, World
 
 HARNESS = "claude"
 OTHER_S = 5.0

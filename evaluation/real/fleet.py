@@ -25,10 +25,10 @@ from dogwatch.model.records import RunRecord
 from dogwatch.policy.forecast import ALL, SAMPLES_MIN
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
-from evaluation.machine import new_machine
-from evaluation.pipelines import CLIENT_MB, GO, MB, Size, write
+from evaluation.real.machine import new_machine
+from evaluation.real.pipelines import CLIENT_MB, GO, MB, Size, write
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "ev"
 LOOK_S = 0.5
 LEARNT_S = 90.0

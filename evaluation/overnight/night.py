@@ -25,13 +25,13 @@ from dogwatch.policy.zones import ZoneState, next_state
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.berths import Berth
 from dogwatch.sim.faults import OUT_OF_MEMORY
-from dogwatch.sim.former import FormerDispatcher
 from dogwatch.sim.invariants import Invariants
 from dogwatch.sim.machine import Witness
-from dogwatch.sim.night import Night
-from dogwatch.sim.overnight_parameters import World, world
 from dogwatch.sim.scenarios import Setup
 from dogwatch.sim.simulation import Simulation
+from evaluation.overnight.former import FormerDispatcher
+from evaluation.overnight.parameters import World, world
+from evaluation.overnight.scenario import Night
 
 POLICIES = {
     "a": "4 at once, launches not throttled",

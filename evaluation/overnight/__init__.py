@@ -1,0 +1,1 @@
+"""The overnight experiment, simulated: twelve pipelines on one machine under three policies."""

@@ -289,7 +289,7 @@ def test_mail_is_typed_to_an_idle_agent_once_and_nothing_in_it_is_a_key(fleet: F
     """The text ends a bracketed paste and goes on with keys that would submit another prompt and leave."""
     text = "before \x1b[201~\r/exit\r\x03\x03 after"
     assert fleet.as_agent(run, "writer", "mail", "send", "reader", text).returncode == 0
-    fleet.wait_event("message_acknowledged", "reader", 20)
+    fleet.wait_event("message_acknowledged", "reader")
     assert len(fleet.deeds("reader", "prompt")) == 1
     assert not fleet.deeds("reader", "exiting")
     assert fleet.view(run).agents["reader"].incarnation == 1

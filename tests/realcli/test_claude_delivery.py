@@ -14,7 +14,7 @@ from dogwatch.harness import Screen
 from dogwatch.harness.claude import Claude
 from dogwatch.testing.model import Request
 from realcli.clients import program
-from realcli.lab import DONE, REPORT, WAIT, WRITE, Lab, asked, descendants, directives, model, on, told
+from realcli.lab import DONE, REPORT, WAIT, WRITE, Lab, asked, descendants, directives, model, on, told, until
 from support.helpers import wait_for
 
 CONTROLS = "\ttabs\t\tand\r\ncarriage returns\r\n\x1b[31mred\x1b[0m \x07\x01\x7f"
@@ -26,11 +26,6 @@ def times_told(request: Request, message: str) -> int:
     user's word and as the hook's error: that counts as one."""
     text, header = told(request), f"[dogwatch:{message} mail from-clerk]"
     return text.count(header) - text.count(f'hook.py Stop": {header}')
-
-
-def until(path: Path) -> dict[str, str]:
-    """A step that lasts until there is such a file."""
-    return {"shell": f"until [ -e {path} ]; do python3 -c 'import time; time.sleep(0.1)'; done"}
 
 
 def test_f44_mail_with_all_kinds_of_characters_arrives_byte_for_byte_and_once(lab: Lab) -> None:

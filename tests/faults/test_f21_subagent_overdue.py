@@ -15,7 +15,6 @@ from faults.watching import (
     process_of,
     self_check,
     wait_seen,
-    watch,
 )
 from support.fleet import Fleet
 from support.helpers import wait_for
@@ -112,7 +111,7 @@ def test_f21_a_parent_that_does_nothing_about_it_stays_noticed_and_a_person_is_c
         return check is not None and check.result == "failed" and check.detail.startswith("researcher of writer")
 
     wait_for(has_failed, 60, lambda: f"the self-check to fail: {subagents_in_time(fleet, run)}")
-    assert watch(fleet, run).agents["writer"].kind == "subagent_overdue"
+    wait_seen(fleet, run, "writer", "subagent_overdue")  # also when it has read its letters
     (overdue,) = json.loads(fleet.cli("status", run, "--json").stdout)["runs"][0]["agents"][0]["overdue"]
     assert (overdue["type"], overdue["mails"]) == ("researcher", 2)
     assert "open: neither started again nor skipped" in fleet.cli("explain", f"{run}/writer").stdout

@@ -87,8 +87,8 @@ def decisions(fleet: Fleet, run: str, agent: str) -> list[tuple[str, str]]:
 
 
 def process_of(fleet: Fleet, run: str, agent: str) -> ProcessId:
-    """The agent's process as the ledger has it; it lives."""
-    process = fleet.view(run).agents[agent].process
+    """The agent's process as the ledger has it; it lives. A client may be ready before the captain has noted it."""
+    process = wait_for(lambda: fleet.view(run).agents[agent].process, 60, fleet.tail)
     assert process is not None
     assert life(process, fleet.boot) == "alive"
     return process

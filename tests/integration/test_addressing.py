@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.fleet import Fleet
+from support.helpers import wait_for
 
 QUICK: dict[str, Any] = {"work_s": 0.2}
 
@@ -43,8 +44,14 @@ def test_all_holders_get_a_task_each_with_their_own_names_filled_in(fleet: Fleet
 
 
 def test_exactly_one_of_any_holders_gets_the_task_and_the_others_are_refused(fleet: Fleet) -> None:
+    go = fleet.base / "go"
+    until_go = {"tool": {"command": ["sh", "-c", f"until test -e {go}; do sleep 0.1; done"]}}
     text = workers(3, dispatch("collect", "any worker", "data.csv"), path="data.csv")
-    fleet.cli("run", str(fleet.spec(text, {"worker": {"work_s": 3}})))
+    rules = [{"on": "dispatch", "do": [until_go, "continue"]}]
+    run = fleet.launch(fleet.spec(text, {"worker": {**QUICK, "rules": rules}}))
+    wait_for(lambda: len(fleet.deeds("worker", "claim_exit")) >= 3, 60, fleet.tail)
+    go.touch()
+    assert fleet.wait_over(run).run.state == "COMPLETED"
     claims = fleet.events("task_claimed")
     assert len(claims) == 1
     assert accepted(fleet) == [("collect", claims[0].agent)]

@@ -115,6 +115,26 @@ def test_forged_names_and_rights_are_refused_and_change_nothing(fleet: Fleet, ru
     assert fleet.view(run).messages == before.messages
 
 
+def test_a_role_that_the_run_does_not_have_is_refused_with_a_hint_and_recorded_whatever_it_asks(
+    fleet: Fleet, run: str
+) -> None:
+    before = fleet.view(run)
+    calls = [*(("nobody", words) for words in WORDS), ("writer-2", "heartbeat"), ("captain", "heartbeat")]
+    for role, words in calls:
+        done = fleet.as_agent(run, role, *words.split())
+        said = f"{role} is no agent of {run}"
+        assert (words, done.returncode) == (words, 77)
+        assert done.stderr.decode().splitlines() == [
+            f"error: {said}",
+            "hint: leave DOGWATCH_RUN and DOGWATCH_ROLE as they were set",
+        ]
+        event = fleet.events("request_refused")[-1]
+        assert (event.run, event.agent, event.body["code"], event.body["message"]) == (run, role, "refused", said)
+    assert len(fleet.events("request_refused")) == len(calls)
+    assert fleet.view(run).tasks == before.tasks
+    assert fleet.view(run).messages == before.messages
+
+
 def test_the_environment_of_a_stranger_is_a_usage_error(fleet: Fleet, run: str) -> None:
     assert fleet.cli("report", "done", check=False).returncode == 64
     for changes in ({"DOGWATCH_INCARNATION": "one"}, {"DOGWATCH_ROLE": ""}, {"DOGWATCH_DOOR_WAIT_S": "soon"}):
@@ -271,7 +291,7 @@ def test_mail_is_typed_to_an_idle_agent_once_and_nothing_in_it_is_a_key(fleet: F
     """The text ends a bracketed paste and goes on with keys that would submit another prompt and leave."""
     text = "before \x1b[201~\r/exit\r\x03\x03 after"
     assert fleet.as_agent(run, "writer", "mail", "send", "reader", text).returncode == 0
-    fleet.wait_event("message_acknowledged", "reader", 20)
+    fleet.wait_event("message_acknowledged", "reader")
     assert len(fleet.deeds("reader", "prompt")) == 1
     assert not fleet.deeds("reader", "exiting")
     assert fleet.view(run).agents["reader"].incarnation == 1

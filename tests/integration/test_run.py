@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +62,22 @@ def held(fleet: Fleet, spec: Path, agent: str = "writer") -> str:
     return run
 
 
+def run_to_its_end(fleet: Fleet) -> subprocess.CompletedProcess[str]:
+    """A run in the foreground whose writer begins when the captain knows that it has its task: of one that is quicker
+    than that, the captain hears the report first, and no delivery."""
+    go = fleet.base / "go"
+    spec = fleet.spec(pipeline(), {"writer": on_dispatch(shell(f"until test -e {go}; do sleep 0.1; done"), "continue")})
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(fleet.cli, "run", str(spec))
+        try:
+            fleet.wait_event("message_delivered", "writer")
+        finally:
+            go.touch()
+        return running.result()
+
+
 def test_a_run_delivers_and_leaves_nothing_but_the_dispatcher(fleet: Fleet) -> None:
-    done = fleet.cli("run", str(fleet.spec(pipeline(), {"writer": QUICK})))
+    done = run_to_its_end(fleet)
     out = fleet.project / "out" / "t-1"
     assert done.stdout == f"t-1: COMPLETED\n  outputs: {out}\ndelivered 1/1\n"
     record = fleet.view("t-1").run
@@ -78,7 +94,7 @@ def test_a_run_delivers_and_leaves_nothing_but_the_dispatcher(fleet: Fleet) -> N
 
 
 def test_times_in_the_record_are_in_order(fleet: Fleet) -> None:
-    fleet.cli("run", str(fleet.spec(pipeline(), {"writer": QUICK})))
+    run_to_its_end(fleet)
     view = fleet.view("t-1")
     task = view.tasks["draft"]
     moments = [view.run.created, view.run.started, task.dispatched, task.delivered, task.finished, view.run.ended]

@@ -109,6 +109,7 @@ def test_a_dead_pane_still_shows_what_it_said_last(server: Server) -> None:
     # tmux moves the screen up by a line to say that the pane is dead.
     ended, living = server.open("ended", "\nmy last words\n", then="exit 3"), server.open("living", "well\n")
     wait_for(lambda: server.sweep([])[0]["ended"].dead, 30, "death")
+    wait_for(lambda: server.sweep([ended])[1][ended][0], 30, "the screen moved up by a line")
     server.wait_for_line(living, "well")
     panes, screens = server.sweep([ended, living])
     assert not panes["living"].dead

@@ -329,7 +329,7 @@ def test_another_server_is_named_by_path_by_name_or_by_the_environment(desk: Des
     assert desk.states("--socket-name", "other") == there
     inside = json.loads(desk.watch("--json", TMUX=f"{other},123,0").stdout)
     assert [one["session"] for one in inside] == ["there"]
-    assert list(desk.states()) == ["here.0"]
+    wait_for(lambda: list(desk.states()) == ["here.0"], what=lambda: str(desk.states()))
 
 
 @pytest.mark.parametrize(
@@ -374,8 +374,10 @@ def test_the_live_table_follows_what_happens_and_ctrl_c_leaves_it(desk: Desk) ->
     desk.open("a-session-with-a-very-long-name", desk.fake("claude", "permission-prompt"))
     wait_for(lambda: {state for _, state in desk.states().values()} == {"busy", "permission"})
     terminal = Terminal(desk, "--interval", "0.2")
-    wait_for(lambda: "night " in terminal.shows(), what=terminal.shows)
+    # The totals are its last line: with them, all of the table is there.
+    wait_for(lambda: "1 needs you, 1 busy" in terminal.shows(), what=terminal.shows)
     first = terminal.shows().splitlines()
+    assert "night " in terminal.shows()
     assert first[0].startswith("dogwatch watch  ")
     assert any(line.startswith("! a-session-wit…  claude") for line in first)
     assert any("└ waits for your permission: Bash python3" in line for line in first)
@@ -409,5 +411,6 @@ def test_there_are_colours_on_a_terminal_unless_they_are_not_wanted(desk: Desk, 
     wait_for(lambda: desk.states() == {"api.0": ("claude", "permission")})
     terminal = Terminal(desk, "--once", before=before)
     wait_for(lambda: terminal.code.exists() and terminal.code.read_text() == "0\n", what=terminal.shows)
+    wait_for(lambda: "To have it look after agents" in terminal.shows(), what=terminal.shows)
     assert "permission" in terminal.shows()
     assert ("\x1b[33m" in terminal.shows("-e")) is coloured

@@ -229,6 +229,11 @@ def on(prompt: str, *do: Any, **match: Any) -> dict[str, Any]:
     return {"prompt": prompt, "do": list(do), **match}
 
 
+def until(path: Path) -> dict[str, str]:
+    """A step that lasts until there is such a file."""
+    return {"shell": f"until [ -e {path} ]; do python3 -c 'import time; time.sleep(0.1)'; done"}
+
+
 def directives(*steps: Mapping[str, Any]) -> str:
     """The steps as a text that the model follows wherever it reads it as a prompt."""
     return " ".join(f"scripted-model: {json.dumps(step)}" for step in steps)

@@ -13,7 +13,7 @@ import shlex
 from pathlib import Path
 
 from faults.watching import process_of
-from realcli.lab import DONE, REPORT, WRITE, Lab, asked, descendants, model, on, told
+from realcli.lab import DONE, REPORT, WRITE, Lab, asked, descendants, model, on, told, until
 from support.helpers import wait_for
 
 QUESTION = "How many chapters are written?"
@@ -26,7 +26,8 @@ def test_a_check_in_answers_from_the_owners_conversation_and_leaves_the_owner_al
     work = {"shell": f"touch {began}; python3 -c {shlex.quote(wait)}"}
     attempt = {"tool": {"name": "Bash", "input": {"command": f"touch {harm}", "description": "Harm"}}}
     asking = on("How many chapters", attempt, {"text": ANSWER})
-    with model(asking, on("dispatch draft", work, WRITE, REPORT, DONE)) as scripted:
+    heard = lab.fleet.base / "heard"
+    with model(asking, on("dispatch draft", work, until(heard), WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, "Write the draft of the quokka book.", clerk=True)
         wait_for(began.exists, 120, lab.fleet.tail)
         before, spool, states = transcripts(lab), lab.spool(run), state_files(lab, run)
@@ -42,6 +43,9 @@ def test_a_check_in_answers_from_the_owners_conversation_and_leaves_the_owner_al
         assert after[name].startswith(kept)
         assert QUESTION not in after[name]
         go.touch()
+        # Its letter comes with the end of its tool; the captain hears of that from the hook.
+        wait_for(lambda: lab.delivered("mail"), 60, lab.fleet.tail)
+        heard.touch()
         lab.deliver(run)
     mine = [request for request in asked(scripted) if QUESTION in told(request)]
     assert "Write the draft of the quokka book." in told(mine[0]), "it has the owner's conversation"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from realcli.clients import program
-from realcli.lab import DONE, INSIDE, REPORT, WAIT, WRITE, Lab, asked, directives, model, on, results, told
+from realcli.lab import DONE, INSIDE, REPORT, WAIT, WRITE, Lab, asked, directives, model, on, results, told, until
 from support.helpers import wait_for
 
 PERMISSIONS = ["Bash", "Write"]
@@ -182,10 +182,16 @@ def test_settings_that_switch_hooks_off_do_not_switch_off_the_guard(lab: Lab) ->
 
 
 def test_the_guard_is_proven_for_every_incarnation_and_no_model_is_asked_to_answer(lab: Lab) -> None:
-    with model(on("dispatch draft", WAIT, times=1), on("dispatch draft", WRITE, REPORT, DONE)) as scripted:
+    heard = lab.fleet.base / "heard"
+    again = on("dispatch draft", until(heard), WRITE, REPORT, DONE)
+    with model(on("dispatch draft", WAIT, times=1), again) as scripted:
         run = lab.launch(scripted, patient=True)
         wait_for(lambda: lab.spool(run, "Stop"), 90, lab.fleet.tail)
+        # The captain hears of a delivery from the client's hook, and may be later than the client's next one.
+        wait_for(lambda: len(lab.delivered()) >= 2, 60, lab.fleet.tail)
         lab.fleet.kill(lab.process(run))
+        wait_for(lambda: len(lab.delivered()) >= 4, 150, lab.fleet.tail)
+        heard.touch()
         lab.deliver(run)
         # The client keeps the refused prompt, and its words go along with the next one; nobody is asked to answer it.
         prompts = [request.prompt for request in asked(scripted)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,18 @@ from realcli.lab import (
     on,
     results,
     told,
+    until,
 )
 from support.helpers import wait_for
 
 
 def test_it_takes_its_task_runs_tools_and_reports(lab: Lab, client: str) -> None:
-    with model(on("dispatch draft", WRITE, REPORT, DONE)) as scripted:
-        run = lab.launch(scripted)
+    heard = lab.fleet.base / "heard"
+    with model(on("dispatch draft", until(heard), WRITE, REPORT, DONE)) as scripted:
+        run = lab.launch(scripted, patient=True)
+        # The captain hears of a delivery from the client's hook: of a report that comes first, it hears no delivery.
+        wait_for(lambda: len(lab.delivered()) >= 2, 150, lab.fleet.tail)
+        heard.touch()
         lab.deliver(run)
     assert not lab.fleet.events("alert_raised")
     told = [event.body for event in lab.fleet.events("message_delivered", "writer")]
@@ -147,8 +153,7 @@ def test_f50_what_would_end_others_is_denied_in_words_and_the_work_goes_on(lab: 
 
 def test_mail_reaches_an_agent_at_work_in_the_same_turn_and_once(lab: Lab, client: str) -> None:
     gate = lab.fleet.base / "go"
-    until = {"shell": f"until [ -e {gate} ]; do python3 -c 'import time; time.sleep(0.1)'; done"}
-    with model(on("dispatch draft", until, WRITE, REPORT, DONE)) as scripted:
+    with model(on("dispatch draft", until(gate), WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, clerk=True, patient=True)
         wait_for(lambda: lab.spool(run, "PreToolUse"), 90, lab.fleet.tail)
         letter = lab.mail(run, "a letter to one at work")
@@ -199,8 +204,7 @@ def test_f08_a_permission_dialog_calls_a_person_once_and_gets_no_key(lab: Lab, c
 
 def test_a_sub_agent_is_seen_from_its_start_to_its_end(lab: Lab, client: str) -> None:
     gate = lab.fleet.base / "go"
-    until = {"shell": f"until [ -e {gate} ]; do python3 -c 'import time; time.sleep(0.1)'; done"}
-    sub = {"agent": {"prompt": directives(until, {"text": "The sub-agent has looked."})}}
+    sub = {"agent": {"prompt": directives(until(gate), {"text": "The sub-agent has looked."})}}
     with model(on("dispatch draft", sub, WRITE, REPORT, DONE)) as scripted:
         run = lab.launch(scripted, patient=True)
         wait_for(lambda: lab.spool(run, "SubagentStart"), 90, lab.fleet.tail)
@@ -245,11 +249,15 @@ def test_f57_new_instructions_are_told_at_the_prompt_and_its_own_reading_is_the_
     path = lab.fleet.project / "writer.md"
     path.write_text("---\nversion: 1\n---\nWrite well.\n")
     send = {"shell": "dogwatch mail send clerk 'I have begun.'"}
-    with model(
-        on("VERSION_REFRESH_REQUIRED", send, lab.reading(path), WRITE, REPORT, DONE), on("dispatch draft", WAIT)
-    ) as scripted:
+    sent = lab.fleet.base / "sent"
+    refresh = on("VERSION_REFRESH_REQUIRED", send, lab.reading(path), until(sent), WRITE, REPORT, DONE)
+    with model(refresh, on("dispatch draft", WAIT)) as scripted:
         run = lab.settled(scripted, instructions="writer.md")
         path.write_text("---\nversion: 2\n---\nWrite better.\n")
+        # The captain looks whether it has read them, and lets the letter go: not for a run that is over.
+        letters = partial(lab.fleet.events, "message_sent", "clerk")
+        wait_for(lambda: any(one.body["kind"] == "mail" for one in letters()), 150, lab.fleet.tail)
+        sent.touch()
         lab.deliver(run)
     assert [event.body["to"] for event in lab.fleet.events("instructions_changed")] == ["2"]
     [held], [read] = lab.fleet.events("message_held", "writer"), lab.fleet.events("instructions_read", "writer")
@@ -262,10 +270,13 @@ def test_f57_new_instructions_are_told_at_the_prompt_and_its_own_reading_is_the_
 
 def test_mail_that_comes_at_the_very_end_holds_the_stop_once(lab: Lab, client: str) -> None:
     slowly = {"text": {"text": "I have done all that I could do for now. " * 4, "token_s": 0.2}}
-    with model(on("One thing more", WRITE, REPORT, DONE), on("dispatch draft", slowly)) as scripted:
+    heard = lab.fleet.base / "heard"
+    with model(on("One thing more", until(heard), WRITE, REPORT, DONE), on("dispatch draft", slowly)) as scripted:
         run = lab.launch(scripted, clerk=True, patient=True)
         wait_for(lambda: asked(scripted), 90, lab.fleet.tail)
         message = lab.mail(run, "One thing more.")
+        wait_for(lambda: lab.delivered("mail"), 90, lab.fleet.tail)
+        heard.touch()
         lab.deliver(run)
     events = [line.event for line in lab.spool(run)]
     assert events.count("StopHeld") == 1

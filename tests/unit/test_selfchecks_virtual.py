@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.crew.captain import Captain
-from dogwatch.crew.helm import Helm
-from dogwatch.crew.log import Log
-from dogwatch.crew.membership import renew
-from dogwatch.crew.selfchecking import CHECK_S, REWRITE_S, check
+from dogwatch.crew.captain.captain import Captain
+from dogwatch.crew.captain.helm import Helm
+from dogwatch.crew.captain.selfchecking import CHECK_S, REWRITE_S, check
+from dogwatch.crew.shared.log import Log
+from dogwatch.crew.shared.membership import renew
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load

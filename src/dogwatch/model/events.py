@@ -57,7 +57,7 @@ EVENTS: dict[str, str] = {
     "task_claimed": "An agent took an offered task.",
     "task_reported": "An agent reported its task as done or failed.",
     "task_rescued": "The outputs were written but the report was lost: the task counts as reported.",
-    "task_accepted": "The outputs were read and are as expected.",
+    "task_accepted": "Each output is there, changed since the dispatch and large enough. Its content was not read.",
     "task_returned": "The task goes back to be done again; `note` says why.",
     "task_failed": "The task is given up; `note` says why.",
     "checkpoint_asked": "The reviewers were asked.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,7 @@ def codes(page: Path) -> Iterator[str]:
 
 def takes(command: str, words: list[str]) -> tuple[set[str], list[str]]:
     """The flags that the command knows with these words, and the verbs of which it lacks one."""
-    parser = command_parser(command)
+    parser = _parser(command)
     known = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -78,6 +79,11 @@ def takes(command: str, words: list[str]) -> tuple[set[str], list[str]]:
             chosen = [action.choices[given[0]]] if given else action.choices.values()
             known |= {flag for verb in chosen for flag in verb._option_string_actions}
     return known, []
+
+
+@functools.cache
+def _parser(command: str) -> argparse.ArgumentParser:
+    return command_parser(command)
 
 
 def is_an_example(code: str) -> bool:

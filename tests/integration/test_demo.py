@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.fleet import Fleet
+from support.documents import Pids, blocks
+from support.fleet import ROOT, Fleet
 from support.helpers import wait_for
 
 
@@ -48,6 +49,8 @@ def test_the_demo_mends_four_faults_delivers_both_runs_and_leaves_nothing(fleet:
     faults = [line for line in out.splitlines() if re.search(r"\d+\.\d\d s +\d+\.\d\d s$", line)]
     assert len(faults) == 4, out
     assert "delivered 2/2" in out
+    shown = next(block.text for block in blocks(ROOT / "docs" / "tutorial.md") if block.language == "text")
+    assert Pids().match(shown, out), f"the tutorial shows:\n{shown}\nprinted was:\n{out}"
     assert "–" not in out
     assert errors == ""
     wait_for(lambda: not left(fleet), 30, lambda: str(left(fleet)))

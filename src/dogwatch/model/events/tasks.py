@@ -83,7 +83,7 @@ class TaskRescued(Event):
 
 
 class TaskAccepted(Event):
-    """The outputs are new and large enough: the task is done, `took_s` after it was sent."""
+    """Each output is there, changed since the dispatch and large enough. Its content was not read."""
 
     task: str
     attempt: int

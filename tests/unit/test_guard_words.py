@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dogwatch.guard.holes import known
-from dogwatch.guard.redirects import Io
-from dogwatch.guard.shell import Parser
-from dogwatch.guard.state import Shell, World
-from dogwatch.guard.tree import Simple
+from dogwatch.guard.bash.holes import known
+from dogwatch.guard.bash.parser import Parser
+from dogwatch.guard.bash.redirects import Io
+from dogwatch.guard.bash.state import Shell, World
+from dogwatch.guard.bash.tree import Simple
+from dogwatch.guard.bash.walk import Walker
 from dogwatch.guard.verdict import Caller, ParseError
-from dogwatch.guard.walk import Walker
 
 PRELUDE = (
     "x=ab y='c  d' z= n=3 s=abcabc p=/usr/lib/lib.tar.gz w='  lead trail  ' a=(one 'two  2' three);"

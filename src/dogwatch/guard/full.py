@@ -7,12 +7,12 @@ says. Whatever cannot be told is a denial, with what mends it.
 import os
 from _json import make_scanner
 
-from dogwatch.guard import patch
+from dogwatch.guard.bash.files import normal
+from dogwatch.guard.bash.state import World
 from dogwatch.guard.fast import STARTERS, hold_file, is_held
-from dogwatch.guard.files import normal
 from dogwatch.guard.judge import Caller, Verdict, judge
-from dogwatch.guard.paths import may_write
-from dogwatch.guard.state import World
+from dogwatch.guard.languages import codex_patch as patch
+from dogwatch.guard.rules.paths import may_write
 from dogwatch.guard.verdict import Denied
 
 TYPE_CHECKING = False

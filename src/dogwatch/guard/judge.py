@@ -1,14 +1,14 @@
 """The guard's engine: may an agent run this command?
 
 `judge` reads the command as bash, walks through it without running anything, and has every program that it would start
-judged by the rules (`programs` says where they are). Whatever goes wrong on the way is a denial.
+judged by the rules (`rules.programs` says where they are). Whatever goes wrong on the way is a denial.
 """
 
-from dogwatch.guard.holes import clean
-from dogwatch.guard.lookahead import SIMPLER
-from dogwatch.guard.state import Shell, World
+from dogwatch.guard.bash.holes import clean
+from dogwatch.guard.bash.lookahead import SIMPLER
+from dogwatch.guard.bash.state import Shell, World
+from dogwatch.guard.bash.walk import Walker
 from dogwatch.guard.verdict import COMMAND_CHARS_MAX, Caller, Denied, ParseError, Verdict
-from dogwatch.guard.walk import Walker
 
 __all__ = ["Caller", "Verdict", "judge"]
 

@@ -8,6 +8,7 @@ from dogwatch.guard.bash.holes import clean
 from dogwatch.guard.bash.lookahead import SIMPLER
 from dogwatch.guard.bash.state import Shell, World
 from dogwatch.guard.bash.walk import Walker
+from dogwatch.guard.rules.rulebook import Rulebook
 from dogwatch.guard.verdict import COMMAND_CHARS_MAX, Caller, Denied, ParseError, Verdict
 
 __all__ = ["Caller", "Verdict", "judge"]
@@ -36,7 +37,7 @@ def _judged(command: str, caller: Caller) -> Verdict:
     if "\0" in command:
         raise ParseError("it holds a zero byte")
     world = World(caller)
-    walker = Walker(world)
+    walker = Walker(world, Rulebook())
     shell = Shell(caller.cwd)
     walker.code(clean(command), shell)
     _traps(walker, shell)

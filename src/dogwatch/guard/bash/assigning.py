@@ -3,13 +3,12 @@
 from dogwatch.guard.bash.files import normal
 from dogwatch.guard.bash.holes import WILD, WORDS, known
 from dogwatch.guard.bash.parameters import perhaps_unset
-from dogwatch.guard.bash.redirects import Io
-from dogwatch.guard.bash.state import UNKNOWN, Array, Shell, Texts, merged, plain, text_of
+from dogwatch.guard.bash.state import UNKNOWN, Array, Io, Shell, Texts, merged, plain, text_of
 from dogwatch.guard.bash.tree import Assignment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.bash.walk import Walker
+    from dogwatch.guard.bash.interfaces import Walker
 
 COMMAND_VARIABLES = frozenset(
     "PROMPT_COMMAND EDITOR VISUAL PAGER MANPAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH_COMMAND GIT_SSH"

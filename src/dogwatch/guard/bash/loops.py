@@ -2,15 +2,14 @@
 
 from dogwatch.guard.bash import assigning
 from dogwatch.guard.bash.holes import NUMBER, WILD, WORDS, known
-from dogwatch.guard.bash.redirects import Io
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Array, Shell, Texts, followed, merged
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Array, Io, Shell, Texts, followed, merged
 from dogwatch.guard.bash.tree import For, While
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dogwatch.guard.bash.walk import Walker
+    from dogwatch.guard.bash.interfaces import Walker
 
 _ITERATIONS_MAX = 96
 _ROUNDS_MAX = 4

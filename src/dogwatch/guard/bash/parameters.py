@@ -1,6 +1,7 @@
 """Parameters: `$name` and all that `${name…}` can do, as far as it can be known."""
 
 from dogwatch.guard.bash.arithmetic import calculate
+from dogwatch.guard.bash.escapes import unescape
 from dogwatch.guard.bash.holes import DOGWATCH, NUMBER, OWN, PARENT, SELF, TAME, WILD, known, without_holes
 from dogwatch.guard.bash.patterns import replaced, usable, without_prefix, without_suffix
 from dogwatch.guard.bash.state import UNKNOWN, Array, Shell, Texts, Value, merged, plain, text_of
@@ -8,7 +9,10 @@ from dogwatch.guard.bash.tree import Parameter, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.bash.words import Chunk, Expander
+    from dogwatch.guard.bash.interfaces import Expander
+
+Chunk = tuple[str, Texts]
+"""How a piece of a word goes on ("quoted", "literal", "split", "list", "split list"), and its texts."""
 
 _NUMBERS = (
     "RANDOM",
@@ -97,7 +101,7 @@ def perhaps_unset(name: str, shell: Shell, expander: "Expander") -> bool:
     return not known_names and (name[0].isalpha() or name[0] == "_") and name not in ("HOME", "PWD", "_", "FUNCNAME")
 
 
-def parameter(expander: "Expander", part: Parameter, shell: Shell, quoted: bool) -> list["Chunk"]:
+def parameter(expander: "Expander", part: Parameter, shell: Shell, quoted: bool) -> list[Chunk]:
     """What the parameter may become: one piece for each alternative."""
     kind = "quoted" if quoted else "split"
     if part.mark == "!" and part.op in ("@", "*"):
@@ -148,7 +152,7 @@ def _lists(expander: "Expander", part: Parameter, name: str, shell: Shell) -> li
 
 def _many(
     expander: "Expander", part: Parameter, shell: Shell, lists: list[Texts], quoted: bool, star: bool
-) -> list["Chunk"]:
+) -> list[Chunk]:
     found: list[Chunk] = []
     for items in lists:
         if part.op == ":":
@@ -278,8 +282,6 @@ def _transformed(expander: "Expander", text: str, op: str, shell: Shell) -> str:
         return text if op in ("@Q", "@A", "@K", "@k") else WILD
     made = {"@U": text.upper(), "@L": text.lower(), "@u": text[:1].upper() + text[1:]}
     if op == "@E":
-        from dogwatch.guard.bash.escapes import unescape
-
         return unescape(text, "printf")
     return made.get(op, WILD)
 

@@ -2,24 +2,14 @@
 
 from dogwatch.guard.bash.files import normal
 from dogwatch.guard.bash.holes import DISK, NUMBER, WILD, WORDS, known
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Shell, Texts, merged
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Shell, Texts, merged
 from dogwatch.guard.bash.tree import Redirect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dogwatch.guard.bash.walk import Walker
-
-
-class Io:
-    """What a command reads (None: nothing is waiting there), and whether its errors flow into its output."""
-
-    __slots__ = ("merged", "stdin")
-
-    def __init__(self, stdin: Texts | None = None, merged: bool = False) -> None:
-        self.stdin = stdin
-        self.merged = merged
+    from dogwatch.guard.bash.interfaces import Walker
 
 
 def redirected(
@@ -102,10 +92,8 @@ def waiting(shell: Shell, io: Io) -> Texts | None:
 
 
 def _check(walker: "Walker", paths: Texts, shell: Shell) -> None:
-    from dogwatch.guard.rules.paths import may_write
-
     for path in paths:
-        may_write(walker.world, normal(path, shell.cwd), path)
+        walker.may_write(normal(path, shell.cwd), path)
 
 
 def _write(walker: "Walker", paths: Texts, contents: Texts, appends: bool, shell: Shell) -> None:

@@ -1,4 +1,5 @@
-"""What is known while a command is walked through: of one shell (`Shell`), and of everything (`World`).
+"""What is known while a command is walked through: of one shell (`Shell`), of what a command
+reads (`Io`), and of everything (`World`).
 
 A value is a tuple of the texts that it may have: one where it is known, several where branches differ, a hole where it
 cannot be known. The empty tuple is a variable that is surely not set.
@@ -141,6 +142,16 @@ class Shell:
             self.last = merged((*self.last, *other.last))
         if self.cwd != other.cwd:
             self.cwd = TAME
+
+
+class Io:
+    """What a command reads (None: nothing is waiting there), and whether its errors flow into its output."""
+
+    __slots__ = ("merged", "stdin")
+
+    def __init__(self, stdin: Texts | None = None, merged: bool = False) -> None:
+        self.stdin = stdin
+        self.merged = merged
 
 
 class World:

@@ -1,4 +1,4 @@
-"""Walks through a command as the shell would run it, and has every program that it starts judged.
+"""Walks through a command as the shell would run it, and has every program that it starts judged by the rules.
 
 Nothing is run. Where the way depends on what cannot be known, every way is walked, and what a variable may be then is
 the union. A command's value is what it writes to its standard output, so that pipes and substitutions carry on.
@@ -6,6 +6,7 @@ the union. A command's value is what it writes to its standard output, so that p
 
 from dogwatch.guard.bash import assigning, loops
 from dogwatch.guard.bash.arithmetic import assigns, calculate, names
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import (
     DISK,
     GENERATED,
@@ -23,8 +24,8 @@ from dogwatch.guard.bash.lookahead import SIMPLER
 from dogwatch.guard.bash.parameters import lookup
 from dogwatch.guard.bash.parser import Parser
 from dogwatch.guard.bash.patterns import matches, usable
-from dogwatch.guard.bash.redirects import Io, as_data, content_of, keep, redirected
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Array, Shell, Texts, World, followed, merged, plain, text_of
+from dogwatch.guard.bash.redirects import as_data, content_of, keep, redirected
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Array, Io, Shell, Texts, World, followed, merged, plain, text_of
 from dogwatch.guard.bash.tree import (
     AndOr,
     Assignment,
@@ -53,6 +54,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dogwatch.guard.bash.call import Rules
+
 _CALLS_MAX = 6
 _LINES_MAX = 400
 _COMPARES_NUMBERS = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v")
@@ -61,8 +64,9 @@ _COMPARES_NUMBERS = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v")
 class Walker:
     """The way through one command."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rules: "Rules") -> None:
         self.world = world
+        self.rules = rules
         self.expander = Expander(self)
         self.sinks: dict[str, tuple[Script, Shell]] = {}
         self._ways: dict[type[Command], Callable[..., Texts]] = {
@@ -160,6 +164,10 @@ class Walker:
             self.script(part.body, shell.copy(), Io(UNKNOWN))
         return path
 
+    def may_write(self, path: str, given: str) -> None:
+        """Denies a write to a path that must stay as it is."""
+        self.rules.may_write(self.world, path, given)
+
     def write(self, path: str, contents: Texts, appends: bool, shell: Shell) -> None:
         """A file gets a content; what was started from there before is judged now."""
         self.world.spend(4 + len(self.world.files.ran) // 4)
@@ -169,9 +177,7 @@ class Walker:
             self.script(body, state.copy(), Io(contents))
             return
         self.world.files.write(path, contents, appends)
-        from dogwatch.guard.rules.scripts import written
-
-        written(self, path, contents, shell)
+        self.rules.written(Call(self, self.rules, shell, Io(), [path]), path, contents)
 
     def assign(self, item: Assignment, shell: Shell) -> None:
         assigning.assign(self, item, shell)
@@ -243,14 +249,12 @@ class Walker:
 
     def run(self, argv: list[str], shell: Shell, io: Io) -> Texts:
         """Judges one command whose words are known; this is where all rules begin."""
-        from dogwatch.guard.rules.programs import Call, run
-
         self.world.spend(4 + len(argv) // 8)
         self.world.enter()
         guessed = [without_empty(word) for word in argv]
         if guessed != argv:
             self.world.leniently(self.run, guessed, shell.copy(), io)
-        output = run(Call(self, shell, io, argv)) if argv else NOTHING
+        output = self.rules.run(Call(self, self.rules, shell, io, argv)) if argv else NOTHING
         self.world.leave()
         return output
 

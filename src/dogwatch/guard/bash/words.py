@@ -6,6 +6,7 @@ with the shell's state; substitutions are walked through by the walker, so that 
 
 from dogwatch.guard.bash.braces import expand_braces
 from dogwatch.guard.bash.holes import ANY, CLOSE, OPEN, STAR, TAME, WILD, WORDS, known
+from dogwatch.guard.bash.parameters import Chunk, parameter
 from dogwatch.guard.bash.state import Shell, Texts, merged, plain
 from dogwatch.guard.bash.tree import (
     Arithmetic,
@@ -23,12 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from dogwatch.guard.bash.walk import Walker
+    from dogwatch.guard.bash.interfaces import Walker
 
     T = TypeVar("T")
-
-Chunk = tuple[str, Texts]
-"""How a piece of a word goes on ("quoted", "literal", "split", "list", "split list"), and its texts."""
 
 PRODUCT_MAX = 24
 
@@ -129,8 +127,6 @@ class Expander:
             ]
         kind = "quoted" if quoted else "split"
         if isinstance(part, Parameter):
-            from dogwatch.guard.bash.parameters import parameter
-
             return [[chunk] for chunk in parameter(self, part, shell, quoted)]
         if isinstance(part, Substitution):
             return [[(kind, (_trimmed(text),))] for text in self.walker.output(part.body, shell)]

@@ -1,15 +1,13 @@
 """Programs in python, judged by the calls in their syntax tree."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.files import FRAGMENT
 from dogwatch.guard.bash.holes import OWN, TAME, WILD, known, without_holes
-from dogwatch.guard.bash.redirects import Io
-from dogwatch.guard.bash.state import Texts
+from dogwatch.guard.bash.state import Io, Texts
 from dogwatch.guard.languages.python_calls import CHANGES, CODE, KILLS, REMOVES, RUNS
 from dogwatch.guard.languages.python_texts import RISKY, UNKNOWN, Value, as_text, each
 from dogwatch.guard.languages.python_values import HOLE, Values
-from dogwatch.guard.rules.paths import inside, may_remove, may_write
-from dogwatch.guard.rules.processes import OWN_JOBS, judge_target
-from dogwatch.guard.rules.programs import Call, deny
+from dogwatch.guard.verdict import OWN_JOBS, deny
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +97,7 @@ def _judge_text(call: Call, source: str) -> None:
 class _Program:
     def __init__(self, call: Call, nodes: "list[Node]", argv: list[str]) -> None:
         self.call = call
+        self.rules = call.rules
         self.nodes = nodes
         self.values = Values(nodes, argv)
         self.imported = {
@@ -119,8 +118,6 @@ class _Program:
 
     def _imports(self) -> None:
         """Modules that were changed run when they are imported."""
-        from dogwatch.guard.rules.scripts import run_module
-
         names = {str(one[1]) for values in self.values.bound.values() for one in values if _is_ref(one)}
         names.update(self.values.stars)
         script = next((word for word in self.call.args if word.endswith(".py")), "")
@@ -129,7 +126,7 @@ class _Program:
             path = name.replace(".", "/")
             for one in {path, path.rpartition("/")[0]} - {""}:
                 for place in {one, f"{folder}/{one}" if folder else one}:
-                    run_module(self.call, "python", (f"{place}.py", f"{place}/__init__.py"))
+                    self.rules.run_module(self.call, "python", (f"{place}.py", f"{place}/__init__.py"))
 
     def _call(self, node: "Node") -> None:
         if getattr(node.func, "id", "") == HOLE:
@@ -165,9 +162,12 @@ class _Program:
             if any(text in ("kill", "killpg", "system", "popen") for text in self.values.texts(node.args[0])):
                 self._unresolved("calls a function by its name in a text")
         elif name in REMOVES:
-            self._paths(node, lambda path: may_remove(self.call.world, self.call.path(path), path, REMOVES[name]))
+            self._paths(
+                node,
+                lambda path: self.rules.may_remove(self.call.world, self.call.path(path), path, REMOVES[name]),
+            )
         elif name in CHANGES:
-            self._paths(node, lambda path: may_write(self.call.world, self.call.path(path), path))
+            self._paths(node, lambda path: self.rules.may_write(self.call.world, self.call.path(path), path))
         elif name in ("open", "io.open", "codecs.open"):
             self._opens(node)
         elif name == "json.dump" and len(node.args) > 1:
@@ -207,7 +207,7 @@ class _Program:
                 self._path_method(node, name, path)
         elif name == "connect":
             for text in self.values.texts(node.args[0]) if node.args else ():
-                inside(self.call.world, self.call.path(text), text)
+                self.rules.inside(self.call.world, self.call.path(text), text)
         elif name in ("write", "writelines"):
             for kind, file in bases:
                 if kind == "file":
@@ -216,9 +216,9 @@ class _Program:
     def _path_method(self, node: "Node", name: str, path: str) -> None:
         place = self.call.path(path)
         if name in ("unlink", "rename", "rmdir"):
-            may_remove(self.call.world, place, path, name == "rename")
+            self.rules.may_remove(self.call.world, place, path, name == "rename")
             return
-        may_write(self.call.world, place, path)
+        self.rules.may_write(self.call.world, place, path)
         if name.startswith("write"):
             self._writes(path, node.args[0] if node.args else None, False)
 
@@ -315,7 +315,7 @@ class _Program:
             self._target(value)
 
     def _target(self, value: Value) -> None:
-        judge_target(self.call, as_text(value) if value[0] != "own" else OWN)
+        self.rules.judge_target(self.call, as_text(value) if value[0] != "own" else OWN)
 
     def _code(self, node: "Node") -> None:
         if not node.args:
@@ -382,7 +382,7 @@ class _Program:
         first = self._argument(node, 0, "file")
         for path in self.values.texts(first) if first is not None else ():
             if any(letter in text for text in modes for letter in "wax+"):
-                may_write(self.call.world, self.call.path(path), path)
+                self.rules.may_write(self.call.world, self.call.path(path), path)
 
     def _paths(self, node: "Node", judge: "Any") -> None:
         for argument in node.args[:2]:

@@ -4,6 +4,7 @@ Every variable may be whatever is assigned to it anywhere in the program, and a 
 """
 
 from dogwatch.guard.bash.holes import DOGWATCH, TAME, WILD
+from dogwatch.guard.languages.python_calls import called
 from dogwatch.guard.languages.python_texts import KEPT, RISKY, UNKNOWN, Value, as_text, combined, member, method
 
 TYPE_CHECKING = False
@@ -360,8 +361,6 @@ class Values:
     _of_namedexpr = _of_await
 
     def _of_call(self, node: "Node", depth: int) -> list[Value]:
-        from dogwatch.guard.languages.python_calls import called
-
         arguments = [self.of(one, depth) for one in node.args[:8]]
         found: list[Value] = []
         if type(node.func).__name__ == "Attribute":

@@ -4,10 +4,10 @@ There is no parser for each of these languages: strings and comments are told fr
 name in the language's table (`grammars`) is judged by its arguments. What a call runs must be plain enough to be read.
 """
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.files import FRAGMENT
 from dogwatch.guard.bash.holes import DOGWATCH, FOUND, OWN, TAME, WILD, known, without_holes
-from dogwatch.guard.bash.redirects import Io
-from dogwatch.guard.bash.state import UNKNOWN, Texts
+from dogwatch.guard.bash.state import UNKNOWN, Io, Texts
 from dogwatch.guard.languages.grammars import (
     CALLED_WITHOUT_BRACKETS,
     CALLS,
@@ -21,10 +21,6 @@ from dogwatch.guard.languages.grammars import (
     SIGNAL_FIRST,
 )
 from dogwatch.guard.languages.tokens import Token, Tokens
-from dogwatch.guard.rules.paths import may_write
-from dogwatch.guard.rules.processes import judge_target
-from dogwatch.guard.rules.programs import Call
-from dogwatch.guard.rules.scripts import run_module
 
 _STRINGS_MAX = 64
 _MODULE_ENDS = (".js", ".mjs", ".cjs", ".ts", "/index.js", "/index.ts")
@@ -44,6 +40,7 @@ def judge_script(call: Call, language: str, code: str) -> None:
 class _Program:
     def __init__(self, call: Call, language: str, code: str, tokens: list[Token]) -> None:
         self.call = call
+        self.rules = call.rules
         self.language = language
         self.code = code
         self.tokens = tokens
@@ -66,7 +63,7 @@ class _Program:
     def judge(self) -> None:
         for text in self.modules:
             if text.startswith(("./", "../")):
-                run_module(self.call, "javascript", (text, *(text + end for end in _MODULE_ENDS)))
+                self.rules.run_module(self.call, "javascript", (text, *(text + end for end in _MODULE_ENDS)))
         for at, (kind, text) in enumerate(self.tokens):
             if kind == "command":
                 self._run(text)
@@ -76,7 +73,7 @@ class _Program:
                 self._name(at, text)
             elif (kind, text) == ("sign", ">") and self.language == "awk" and self._at(at + 1)[0] == "text":
                 path = self._at(at + 1)[1]
-                may_write(self.call.world, self.call.path(path), path)
+                self.rules.may_write(self.call.world, self.call.path(path), path)
             elif kind == "sign" and text in ("|", "|&") and self.language == "awk":
                 self._awk_pipe(at)
             elif kind == "sign" and text == "\\" and self.language == "javascript":
@@ -85,13 +82,13 @@ class _Program:
         self._written()
         if any(kind == "name" and text in CHANGES_FILES for kind, text in self.tokens):
             if ("name", "DOGWATCH_HOME") in self.tokens or ("text", "DOGWATCH_HOME") in self.tokens:
-                may_write(self.call.world, DOGWATCH, DOGWATCH)
+                self.rules.may_write(self.call.world, DOGWATCH, DOGWATCH)
             for kind, text in self.tokens:
                 if kind == "text" and "/" in text:
-                    may_write(self.call.world, self.call.path(text.lstrip("<>+ ")), text)
+                    self.rules.may_write(self.call.world, self.call.path(text.lstrip("<>+ ")), text)
             if any(kind == "name" and text.lower().lstrip("$@") == "argv" for kind, text in self.tokens):
                 for word in self.call.args:
-                    may_write(self.call.world, self.call.path(word), word)
+                    self.rules.may_write(self.call.world, self.call.path(word), word)
 
     def _written(self) -> None:
         """A file that the program writes may hold any of its texts."""
@@ -378,7 +375,7 @@ class _Program:
         for target in arguments[1:] if signal_first else arguments[:1]:
             if not self._is_own(target):
                 text = target[0][1] if len(target) == 1 and target[0][0] in ("number", "text") else self.unknown
-                judge_target(self.call, text)
+                self.rules.judge_target(self.call, text)
 
     def _is_childs_own(self, at: int, arguments: list[list[Token]]) -> bool:
         """A method of a process object takes a signal at most, and no pid."""

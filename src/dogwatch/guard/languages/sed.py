@@ -1,7 +1,7 @@
 """Scripts of sed: which of their commands run something or write somewhere, and what a plain substitution makes."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import known
-from dogwatch.guard.rules.programs import Call
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-:;,'\"@%#=<>~!")
 
@@ -17,10 +17,8 @@ def judge_sed(call: Call, script: str) -> None:
         elif letter == "s" and "e" in text.partition("w")[0]:
             _runs_data(call)
         if letter in "wW" or (letter == "s" and "w" in text):
-            from dogwatch.guard.rules.paths import may_write
-
             path = text.strip() if letter != "s" else text.partition("w")[2].strip()
-            may_write(call.world, call.path(path), path)
+            call.rules.may_write(call.world, call.path(path), path)
 
 
 def _runs_data(call: Call) -> None:

@@ -1,17 +1,17 @@
 """Builds: makefiles, scripts of packages and compilers. What was written just now is judged by what it says."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.files import FRAGMENT
 from dogwatch.guard.bash.holes import DISK, known, shown
 from dogwatch.guard.bash.redirects import content_of
 from dogwatch.guard.bash.state import UNKNOWN, Texts
 from dogwatch.guard.rules.options import options
-from dogwatch.guard.rules.programs import Call
 from dogwatch.guard.rules.runners import judge_recipe, runner
 from dogwatch.guard.rules.scripts import run_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".rs", ".go")
 

@@ -1,17 +1,21 @@
 """Programs whose output can be known: what they print may be run by a shell behind the pipe."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.escapes import unescape
 from dogwatch.guard.bash.holes import DOGWATCH, GENERATED, HOME, NUMBER, TAME, WILD, hole, known
+from dogwatch.guard.bash.parameters import lookup
 from dogwatch.guard.bash.redirects import as_data, content_of
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, followed, merged, text_of
+from dogwatch.guard.languages.sed import edited, inserted, judge_sed
 from dogwatch.guard.rules.options import options
-from dogwatch.guard.rules.programs import Call
+from dogwatch.guard.rules.paths import may_write
+from dogwatch.guard.rules.scripts import edited as put_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _GENERATORS = {
     **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv"), ("init", "virtualenv-init")),
@@ -65,8 +69,6 @@ def cat(call: Call) -> Texts:
 
 def printenv(call: Call) -> Texts:
     """`printenv NAME` prints what `$NAME` is."""
-    from dogwatch.guard.bash.parameters import lookup
-
     names = [word for word in call.args if not word.startswith("-")]
     values = text_of(lookup(names[0], call.shell, call.walker.expander)) if len(names) == 1 and known(names[0]) else ()
     return tuple(f"{value}\n" for value in values) or (UNKNOWN if not names else NOTHING)
@@ -189,8 +191,6 @@ def head(call: Call) -> Texts:
 
 def passes(call: Call) -> Texts:
     """`sort`, `uniq`, `grep`: some of what they read; all of it at most. Some of their options write or run."""
-    from dogwatch.guard.rules.paths import may_write
-
     for at, word in enumerate(call.args):
         option, equals, value = word.partition("=")
         following = value if equals else call.args[at + 1] if at + 1 < len(call.args) else ""
@@ -279,8 +279,6 @@ def which(call: Call) -> Texts:
 
 def sed(call: Call) -> Texts:
     """Most of sed only edits; its `e` runs commands and its `w` writes files."""
-    from dogwatch.guard.languages.sed import edited, inserted, judge_sed
-
     found = options(call.args, "efl", ("expression", "file", "line-length"), permute=True)
     scripts = found.values.get("e", []) + found.values.get("expression", [])
     files = found.values.get("f", []) + found.values.get("file", [])
@@ -297,9 +295,6 @@ def sed(call: Call) -> Texts:
         return edited(scripts, text) if not found.has("n") else None
 
     if in_place:
-        from dogwatch.guard.rules.paths import may_write
-        from dogwatch.guard.rules.scripts import edited as put_in
-
         for path in rest:
             may_write(call.world, call.path(path), path)
             place = call.path(path)

@@ -1,18 +1,18 @@
 """Interpreters: where the code is that each of them runs, in an option, a file or on standard input."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import DISK, known
-from dogwatch.guard.bash.redirects import Io, content_of
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, merged
+from dogwatch.guard.bash.redirects import content_of
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Texts, merged
 from dogwatch.guard.languages.sed import inserted
 from dogwatch.guard.rules.options import options
 from dogwatch.guard.rules.paths import may_write, opens
-from dogwatch.guard.rules.processes import OWN_JOBS
-from dogwatch.guard.rules.programs import Call, deny
 from dogwatch.guard.rules.scripts import edited, judge_program, run_files, run_module
+from dogwatch.guard.verdict import OWN_JOBS, deny
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _SHELLS = "bash sh zsh dash ksh mksh ash rbash fish csh tcsh yash osh nu xonsh elvish".split()
 _SHELL_VALUED = ("-o", "-O", "+o", "+O", "--rcfile", "--init-file")

@@ -1,15 +1,17 @@
 """The machine as a whole: services, logins, power, schedules; and dogwatch's own commands for operators."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.files import normal
 from dogwatch.guard.bash.holes import DISK, TAME, known
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, plain, text_of
 from dogwatch.guard.rules.options import options
 from dogwatch.guard.rules.paths import roots
-from dogwatch.guard.rules.programs import Call, deny
+from dogwatch.guard.rules.runners import runner
+from dogwatch.guard.verdict import deny
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 ASK = "ask the operator to do it"
 _ENDING_VERBS = frozenset(
@@ -52,8 +54,6 @@ def manager(call: Call) -> Texts:
 
 def overmind(call: Call) -> Texts:
     """Whoever has started what is in the folder's Procfile: `kill` and `quit` end it."""
-    from dogwatch.guard.rules.runners import runner
-
     if call.args[:1] in (["kill"], ["quit"]):
         deny("machine.service", f"`{call.shown}` ends processes that are not yours", ASK)
     return runner(call)

@@ -1,17 +1,17 @@
 """Programs that run a command for each of many items: xargs, parallel, find, fd."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import ANY, CLOSE, DISK, HOME, OPEN, STAR, TAME, WILD, WORDS, hole, known
 from dogwatch.guard.bash.patterns import matches, usable
-from dogwatch.guard.bash.redirects import Io, content_of
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, merged
+from dogwatch.guard.bash.redirects import content_of
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Texts, merged
 from dogwatch.guard.bash.words import glob
 from dogwatch.guard.rules.options import Options, options
 from dogwatch.guard.rules.paths import OWN_NAMES, may_remove, may_write
-from dogwatch.guard.rules.programs import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _ITEMS_MAX = 32
 

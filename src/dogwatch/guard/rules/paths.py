@@ -1,5 +1,6 @@
 """Files that must stay: dogwatch's own, the sockets of tmux, and those of the kernel that act when written."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.files import normal
 from dogwatch.guard.bash.holes import (
     ANY,
@@ -18,16 +19,16 @@ from dogwatch.guard.bash.holes import (
     shown,
 )
 from dogwatch.guard.bash.patterns import matches
-from dogwatch.guard.bash.redirects import Io, as_data, content_of
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, World
+from dogwatch.guard.bash.redirects import as_data, content_of
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Texts, World
 from dogwatch.guard.rules.options import options
-from dogwatch.guard.rules.programs import Call, deny
+from dogwatch.guard.verdict import deny
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 YOUR_FILES = "write below your project or your output folder; dogwatch's own files are read-only for you"
 OWN_NAMES = ("ledger.db", "runs", "tmux", "door", "spool", "bin", "settings.json", "tmux-1000", "default")
@@ -193,8 +194,6 @@ def _target(given: str | None, rest: list[str]) -> tuple[str, list[str]]:
 
 
 def _copied(call: Call, sources: list[str], target: str, is_folder: bool) -> None:
-    from dogwatch.guard.rules.programs import find
-
     files = call.world.files
     for source in sources if target else ():
         name = source.rpartition("/")[2]
@@ -203,7 +202,7 @@ def _copied(call: Call, sources: list[str], target: str, is_folder: bool) -> Non
         if folder or target.rpartition("/")[2] in SETTINGS:
             inside(call.world, call.path(places[-1]), places[-1])
         contents = content_of(call.walker, source, call.shell, call.io)
-        program = files.program(call.path(source)) or (name if known(name) and find(name) is not None else "")
+        program = files.program(call.path(source)) or (name if known(name) and call.rules.knows(name) else "")
         for place in places:
             if contents != (DISK,):
                 call.walker.write(call.path(place), contents, False, call.shell)

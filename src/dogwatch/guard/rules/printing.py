@@ -1,14 +1,14 @@
 """`echo` and `printf`: what they print can be known, and often a shell stands behind the pipe."""
 
 from dogwatch.guard.bash.assigning import put
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.escapes import unescape
 from dogwatch.guard.bash.holes import NUMBER, WILD, WORDS, known, wild
 from dogwatch.guard.bash.state import NOTHING, Texts
-from dogwatch.guard.rules.programs import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _WIDTH_MAX = 256
 _TIMES_MAX = 2000

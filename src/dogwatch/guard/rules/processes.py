@@ -1,19 +1,16 @@
 """Who may be killed: `kill`, `pkill`, `killall` and their kin, and the programs that find pids."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import DISK, FOUND, OWN, PARENT, SELF, WILD, known
 from dogwatch.guard.bash.redirects import content_of
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts
 from dogwatch.guard.rules.options import Options, options
-from dogwatch.guard.rules.programs import Call, deny
+from dogwatch.guard.verdict import OWN_JOBS, deny
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
-OWN_JOBS = (
-    "start it with `&` in the same command and use `kill $!` (or `kill %1`, `kill $(jobs -p)`);"
-    " for a process that you started earlier give its pid as a plain number"
-)
 _INFORMS = ("-l", "-L", "--list", "--table", "-h", "--help", "-V", "--version", "-?")
 _CLIENTS = ("claude", "codex", "gemini", "opencode", "node", "dogwatch", "tmux")
 _FAMILIES = ("P", "parent", "g", "pgroup", "s", "session")

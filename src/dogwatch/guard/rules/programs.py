@@ -1,75 +1,22 @@
 """From a command's words to the rule that judges it. To teach the guard a new program, add it to the table of the
 module that it fits: `processes`, `sessions`, `machine`, `paths`, `wrappers`, `many`, `interpreters`, `builds`,
 `version_control`, `filters` or `shell_builtins`. A program that no table names is allowed.
+
+The tables are loaded with the first program that is judged: a tool call that only writes a file needs none of them.
 """
 
-from dogwatch.guard.bash.files import normal
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import could_be, known, shown, wild, without_holes
 from dogwatch.guard.bash.parser import Parser
-from dogwatch.guard.bash.redirects import Io, waiting
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Shell, Texts, World, merged, text_of
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, World, merged, text_of
 from dogwatch.guard.bash.tree import AndOr, Command, Literal, Pipeline, Script, Simple, Word
-from dogwatch.guard.verdict import Denied
+from dogwatch.guard.rules.unknown import unknown_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dogwatch.guard.bash.walk import Walker
-
-    Rule = Callable[["Call"], Texts]
+    from dogwatch.guard.bash.call import Rule
 
 _CANDIDATES_MAX = 40
-_SPECIFIC = ("tmux", "pkill", "killall", "kill")
-_CODE_OPTIONS = ("-c", "-e", "-x", "--exec", "--command", "--cmd", "--run", "--shell", "--eval", "--execute")
-_DATA = frozenset(
-    (
-        "ack ag apk apropos apt apt-get aptitude aws az basename bat brew cal cargo cat cmp code column comm curl cut "
-        "date df diff dirname dnf dpkg du egrep emacs fd fgrep file free gcloud gem gh glab go grep head http hub "
-        "info jira jq less linear ls man micro mkdir more nano netstat nl npm nvim open pacman paste pgrep pidof pip "
-        "pip3 pipx pnpm port printenv ps readlink realpath rg slack snap sort ss stat tail tldr touch tree uniq "
-        "uptime vi vim wc wget whatis whereis which xdg-open yarn yq yum"
-    ).split()
-)
-"""Programs whose arguments are never commands, whatever they look like."""
-
-
-class Call:
-    """One command with its words known: who runs it, where, with what input."""
-
-    __slots__ = ("args", "argv", "io", "name", "shell", "walker", "world")
-
-    def __init__(self, walker: "Walker", shell: Shell, io: Io, argv: list[str]) -> None:
-        self.walker = walker
-        self.world: World = walker.world
-        self.shell = shell
-        self.io = io
-        self.argv = argv
-        self.args = argv[1:]
-        self.name = argv[0].rpartition("/")[2]
-
-    @property
-    def shown(self) -> str:
-        """The command for people."""
-        return shown(" ".join(self.argv))
-
-    def stdin(self) -> Texts | None:
-        return waiting(self.shell, self.io)
-
-    def run(self, argv: list[str], shell: Shell | None = None, io: Io | None = None) -> Texts:
-        """Judges another command that this one runs."""
-        return self.walker.run(argv, shell or self.shell, io or self.io)
-
-    def code(self, text: str, shell: Shell | None = None, io: Io | None = None) -> Texts:
-        """Judges a text that this command runs as a shell script."""
-        return self.walker.code(text, shell or self.shell.copy(), io or self.io)
-
-    def path(self, text: str) -> str:
-        return normal(text, self.shell.cwd)
-
-
-def deny(rule: str, reason: str, hint: str) -> Texts:
-    raise Denied(rule, reason, hint)
 
 
 def run(call: Call) -> Texts:
@@ -169,24 +116,6 @@ def _candidates(name: str, world: World) -> list[str]:
         world.candidates[name] = [program for program in RULES if could_be(name, program)]
         world.spend(200)
     return world.candidates[name]
-
-
-def unknown_program(call: Call) -> Texts:
-    """A program that no rule knows may still run another one that its arguments name."""
-    if call.name in _DATA:
-        return UNKNOWN
-    for at, word in enumerate(call.args):
-        base = word.rpartition("/")[2]
-        following = call.args[at + 1] if at + 1 < len(call.args) else ""
-        if base in _SPECIFIC and (base != "kill" or word != base or following[:1] == "-" != following[1:2]):
-            call.world.leniently(call.walker.run, call.args[at:], call.shell.copy(), call.io)
-        elif word in _CODE_OPTIONS and " " in following:
-            call.world.leniently(call.code, following)
-        elif word.startswith("--") and "=" in word:
-            option, _, text = word.partition("=")
-            if option in _CODE_OPTIONS and " " in text:
-                call.world.leniently(call.code, text)
-    return UNKNOWN
 
 
 def _alias(call: Call, name: str) -> Texts:

@@ -3,15 +3,16 @@
 What such a file does not tell is its own business; it is denied only for what is surely denied.
 """
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.patterns import matches
 from dogwatch.guard.bash.state import Texts
 from dogwatch.guard.bash.words import glob
-from dogwatch.guard.rules.programs import Call, unknown_program
 from dogwatch.guard.rules.scripts import run_files
+from dogwatch.guard.rules.unknown import unknown_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _PYTEST = ("python", "conftest.py test_*.py *_test.py setup.py")
 _JEST = ("javascript", "*.test.* *.spec.* *.config.js *.config.ts *.config.mjs *.config.cjs .eslintrc.js")

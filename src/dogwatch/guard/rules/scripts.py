@@ -1,14 +1,9 @@
 """Code in files: scripts that are run, and files that somebody runs sooner or later."""
 
-from dogwatch.guard.bash.files import FRAGMENT
+from dogwatch.guard.bash.call import Call
+from dogwatch.guard.bash.files import FRAGMENT, same
 from dogwatch.guard.bash.holes import DISK, known, wild, without_holes
-from dogwatch.guard.bash.redirects import Io
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Shell, Texts, merged
-from dogwatch.guard.rules.programs import Call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from dogwatch.guard.bash.walk import Walker
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Texts, merged
 
 WRITE_IT = "write what is to be run into the command itself, or into a file that you then run"
 
@@ -54,7 +49,7 @@ def _run_file(call: Call, content: str, interpreter: str, args: list[str]) -> Te
         state.aliases = {}
         return call.walker.code(content, state, Io(call.io.stdin, call.io.merged))
     if language == "python" and not interpreter:
-        call = Call(call.walker, call.shell, call.io, ["python", call.argv[0], *args])
+        call = call.with_words(["python", call.argv[0], *args])
     if language:
         judge_program(call, language, content)
     return UNKNOWN
@@ -129,29 +124,24 @@ def _vim(call: Call, code: str) -> None:
                 break
 
 
-def written(walker: "Walker", path: str, contents: Texts, shell: Shell) -> None:
+def written(call: Call, path: str, contents: Texts) -> None:
     """A file was written: was it started before, or does somebody run it by himself later?"""
-    from dogwatch.guard.bash.files import same
-
-    languages = [language for ran, language in walker.world.files.ran if same(ran, path)]
+    languages = [language for ran, language in call.world.files.ran if same(ran, path)]
     name = path.rpartition("/")[2]
     if name in _RUN_LATER or any(folder in path or path.startswith(folder) for folder in _RUN_LATER_FOLDERS):
         for content in contents:
             if known(content):
-                call = Call(walker, shell, Io(), [path])
                 language = "python" if name.endswith(".py") else ""
-                walker.world.leniently(run_files, call, (content,), language, [])
+                call.world.leniently(run_files, call, (content,), language, [])
     if name.endswith((".service", ".timer", ".desktop")):
-        call = Call(walker, shell, Io(), [path])
         for line in "\n".join(content for content in contents if known(content)).splitlines():
             key, _, value = line.partition("=")
             if key.strip().startswith("Exec"):
-                walker.world.leniently(call.code, value.lstrip("-@+!:| "))
+                call.world.leniently(call.code, value.lstrip("-@+!:| "))
     if name == ".gitconfig" or path.endswith((".git/config", "git/config")):
-        call = Call(walker, shell, Io(), [path])
         for line in "\n".join(content for content in contents if known(content)).splitlines():
             value = line.partition("=")[2].strip().strip('"')
             if value.startswith("!"):
-                walker.world.leniently(call.code, value[1:])
+                call.world.leniently(call.code, value[1:])
     for language in languages:
-        run_files(Call(walker, shell, Io(), [path]), contents, language, [])
+        run_files(call, contents, language, [])

@@ -1,15 +1,16 @@
 """Terminal sessions: what may be done with tmux, screen and zellij."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import DISK, known, shown, without_holes
 from dogwatch.guard.bash.redirects import content_of
 from dogwatch.guard.bash.state import UNKNOWN, Texts
 from dogwatch.guard.languages.tmux import VALUED, chained, commands_named, parsed, shell_formats
 from dogwatch.guard.rules.options import Options, options
-from dogwatch.guard.rules.programs import Call, deny
+from dogwatch.guard.verdict import deny
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 EXACT = "only a session that you have started yourself, named exactly: -t '=NAME:'"
 LEAVE = "leave sessions alone; to end what you have started, end its process; ask the operator for the rest"

@@ -1,16 +1,16 @@
 """Builtins of the shell that change its state: variables, functions, aliases, parameters, traps."""
 
 from dogwatch.guard.bash.assigning import put
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.files import normal
 from dogwatch.guard.bash.holes import DISK, TAME, WILD, WORDS, known
 from dogwatch.guard.bash.redirects import as_data, content_of
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Array, Texts, merged
 from dogwatch.guard.rules.options import options
-from dogwatch.guard.rules.programs import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _LINES_MAX = 32
 _NUMERIC_TESTS = ("-v", "-eq", "-ne", "-lt", "-le", "-gt", "-ge")

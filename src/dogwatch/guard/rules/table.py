@@ -18,7 +18,7 @@ from dogwatch.guard.rules import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 RULES: "dict[str, Rule]" = {
     **filters.RULES,

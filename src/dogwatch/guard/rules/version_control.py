@@ -1,14 +1,16 @@
 """Version control: git runs commands from its settings, its aliases and some of its verbs."""
 
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import TAME, known
 from dogwatch.guard.bash.redirects import content_of
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts
 from dogwatch.guard.rules.options import options
-from dogwatch.guard.rules.programs import Call
+from dogwatch.guard.rules.paths import copies
+from dogwatch.guard.rules.scripts import edited, run_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _COMMAND_SETTINGS = (
     "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.askpass", "core.gitproxy", "diff.external",
@@ -67,8 +69,6 @@ def _setting(call: Call, name: str, value: str) -> None:
 
 def _hooks(call: Call, folder: str) -> None:
     """The hooks in a folder, where they were changed."""
-    from dogwatch.guard.rules.scripts import run_files
-
     for name in _HOOKS:
         contents = call.world.files.read(call.path(f"{folder}/{name}"))
         call.world.leniently(run_files, call, contents, "", [])
@@ -128,8 +128,6 @@ def _clone(call: Call, rest: list[str]) -> None:
 
 def patch(call: Call, rest: "list[str] | None" = None) -> Texts:
     """What a patch adds to a file may be run."""
-    from dogwatch.guard.rules.scripts import edited
-
     words = [word for word in (call.args if rest is None else rest) if not word.startswith("-")]
     texts = [text for word in words for text in content_of(call.walker, word, call.shell, call.io)]
     file = words[0] if words else ""
@@ -195,8 +193,6 @@ def archive(call: Call) -> Texts:
 
 def rsync(call: Call) -> Texts:
     """It runs a command of one's own to reach the other side, and copies."""
-    from dogwatch.guard.rules.paths import copies
-
     found = options(call.args, "ef", ("rsh", "rsync-path"), permute=True)
     for text in [text for name in ("e", "rsh", "rsync-path") for text in found.values.get(name, [])]:
         call.world.leniently(call.code, text)

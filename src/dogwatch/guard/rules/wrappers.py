@@ -3,15 +3,20 @@
 Most are one line in `_PREFIXES`: the options that take a value, and how many words stand before the command.
 """
 
+from dogwatch.guard.bash.assigning import put
+from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import known, without_holes
-from dogwatch.guard.bash.redirects import Io
-from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, merged
+from dogwatch.guard.bash.parser import Parser
+from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Texts, merged
+from dogwatch.guard.bash.tree import Simple
+from dogwatch.guard.rules.builds import package_scripts
 from dogwatch.guard.rules.options import Options, options
-from dogwatch.guard.rules.programs import Call, run_program
+from dogwatch.guard.rules.paths import inside
+from dogwatch.guard.rules.unknown import unknown_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dogwatch.guard.rules.programs import Rule
+    from dogwatch.guard.bash.call import Rule
 
 _PREFIXES: dict[str, tuple[str, str, int]] = {
     # name: options with a value, long options with a value, words before the command
@@ -140,8 +145,6 @@ def verb(call: Call) -> Texts:
     """`poetry run COMMAND …`, `docker exec BOX COMMAND …`."""
     verbs = _VERBS[call.name]
     if call.name in ("npm", "pnpm", "yarn"):
-        from dogwatch.guard.rules.builds import package_scripts
-
         package_scripts(call)
     for at, word in enumerate(call.args):
         if word == "compose" and call.name in ("docker", "podman"):
@@ -159,15 +162,11 @@ def verb(call: Call) -> Texts:
             return _behind(call, found, skipped)
         if not word.startswith("-") and call.name not in ("docker", "podman", "kubectl", "nix"):
             break
-    from dogwatch.guard.rules.programs import unknown_program
-
     return UNKNOWN if call.name in ("npm", "pnpm", "yarn", "docker", "podman") else unknown_program(call)
 
 
 def _mounts(call: Call, found: Options) -> None:
     """What a container may write to must not be a protected place."""
-    from dogwatch.guard.rules.paths import inside
-
     for text in found.values.get("v", []) + found.values.get("volume", []) + found.values.get("mount", []):
         fields = dict(part.partition("=")[::2] for part in text.split(","))
         source, _, rest = fields.get("source", fields.get("src", text)).partition(":")
@@ -182,9 +181,6 @@ def env(call: Call) -> Texts:
     words = found.rest
     split = found.values.get("S", []) + found.values.get("split-string", [])
     if split:
-        from dogwatch.guard.bash.parser import Parser
-        from dogwatch.guard.bash.tree import Simple
-
         for text in split:
             script = Parser(text).whole()
             first = script.commands[0] if script.commands else None
@@ -199,8 +195,6 @@ def env(call: Call) -> Texts:
     while words and "=" in words[0]:
         name, _, value = words[0].partition("=")
         if known(name) and _is_name(name or "0"):
-            from dogwatch.guard.bash.assigning import put
-
             put(call.walker, name, (value,), state)
         words = words[1:]
     if not words:
@@ -303,12 +297,10 @@ def ssh(call: Call) -> Texts:
 
 def anywhere(call: Call) -> Texts:
     """Programs with so many options that their command is looked for: every program that the guard knows may be it."""
-    from dogwatch.guard.rules.programs import find
-
     for at, word in enumerate(call.args):
         if " " in word:
             call.world.leniently(call.code, word)
-        elif not word.startswith("-") and known(word) and find(word.rpartition("/")[2]) is not None:
+        elif not word.startswith("-") and known(word) and call.rules.knows(word.rpartition("/")[2]):
             call.world.leniently(call.run, call.args[at:], call.shell.copy())
     return UNKNOWN
 
@@ -346,7 +338,7 @@ def past_functions(call: Call) -> Texts:
         return NOTHING
     if not known(found.rest[0]):
         return call.run(found.rest)
-    return run_program(Call(call.walker, call.shell, call.io, found.rest))
+    return call.rules.run_program(call.with_words(found.rest))
 
 
 RULES: "dict[str, Rule]" = {

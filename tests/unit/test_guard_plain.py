@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dogwatch.guard import plain
 from dogwatch.guard.judge import Caller, judge
 from dogwatch.guard.plain import plainly_harmless
-from dogwatch.guard.rules import unknown
+from dogwatch.guard.rules import programs
 from dogwatch.guard.rules.table import RULES
 
 PROGRAMS = sorted(plain._READERS | plain._TOOLS | set(plain._VERBS))
@@ -54,7 +54,7 @@ def test_whatever_it_passes_the_full_guard_passes_too(text: str) -> None:
 
 
 def test_the_full_guard_knows_every_program_that_only_reads() -> None:
-    assert {name.decode() for name in plain._READERS} <= {*RULES, *unknown._DATA}
+    assert {name.decode() for name in plain._READERS} <= {*RULES, *programs._DATA}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dogwatch.guard.bash.parser import Parser
 from dogwatch.guard.bash.state import Io, Shell, World
 from dogwatch.guard.bash.tree import Simple
 from dogwatch.guard.bash.walk import Walker
-from dogwatch.guard.rules.rulebook import Rulebook
+from dogwatch.guard.rules.programs import Rulebook
 from dogwatch.guard.verdict import Caller, ParseError
 
 PRELUDE = (

@@ -124,6 +124,9 @@ def _gate(alone: bool, gemini: bool = False) -> int:
         if size > PAYLOAD_BYTES_MAX:
             problem = f"the call has {size:,} bytes, more than {PAYLOAD_BYTES_MAX:,} are not judged"
             return _say(EXIT_DENY, problem, "write large files with a program, or in parts")
+        import gc
+
+        gc.disable()  # what is loaded now stays until the end: looking for garbage in it is wasted time
         from dogwatch.guard.full import answer
 
         return answer(payload, spool, alone, gemini, STARTERS, hold_file(posix.environ))

@@ -8,7 +8,7 @@ from dogwatch.guard.bash.holes import clean
 from dogwatch.guard.bash.lookahead import SIMPLER
 from dogwatch.guard.bash.state import Shell, World
 from dogwatch.guard.bash.walk import Walker
-from dogwatch.guard.rules.rulebook import Rulebook
+from dogwatch.guard.rules.programs import Rulebook
 from dogwatch.guard.verdict import COMMAND_CHARS_MAX, Caller, Denied, ParseError, Verdict
 
 __all__ = ["Caller", "Verdict", "judge"]

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         def run_program(self, call: "Call") -> Texts:
             """The same, past functions and aliases."""
 
+        def unknown_program(self, call: "Call") -> Texts:
+            """Judges a program that no rule knows: it may still run another one that its arguments name."""
+
         def knows(self, name: str) -> bool:
             """Whether there is a rule for the program."""
 

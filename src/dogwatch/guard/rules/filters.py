@@ -6,7 +6,6 @@ from dogwatch.guard.bash.holes import DOGWATCH, GENERATED, HOME, NUMBER, TAME, W
 from dogwatch.guard.bash.parameters import lookup
 from dogwatch.guard.bash.redirects import as_data, content_of
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, followed, merged, text_of
-from dogwatch.guard.languages.sed import edited, inserted, judge_sed
 from dogwatch.guard.rules.options import options
 from dogwatch.guard.rules.paths import may_write
 from dogwatch.guard.rules.scripts import edited as put_in
@@ -279,6 +278,8 @@ def which(call: Call) -> Texts:
 
 def sed(call: Call) -> Texts:
     """Most of sed only edits; its `e` runs commands and its `w` writes files."""
+    from dogwatch.guard.languages.sed import edited, inserted, judge_sed
+
     found = options(call.args, "efl", ("expression", "file", "line-length"), permute=True)
     scripts = found.values.get("e", []) + found.values.get("expression", [])
     files = found.values.get("f", []) + found.values.get("file", [])

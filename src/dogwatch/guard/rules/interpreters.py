@@ -4,7 +4,6 @@ from dogwatch.guard.bash.call import Call
 from dogwatch.guard.bash.holes import DISK, known
 from dogwatch.guard.bash.redirects import content_of
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Io, Texts, merged
-from dogwatch.guard.languages.sed import inserted
 from dogwatch.guard.rules.options import options
 from dogwatch.guard.rules.paths import may_write, opens
 from dogwatch.guard.rules.scripts import edited, judge_program, run_files, run_module
@@ -134,6 +133,8 @@ def interpret(call: Call) -> Texts:
             path = module.partition("=")[0].replace("::", "/")
             run_module(call, "perl", tuple(f"{folder}/{path}.pm" for folder in folders))
     if language in ("perl", "ruby") and any(word.startswith("-") and "i" in word for word in call.args):
+        from dogwatch.guard.languages.sed import inserted
+
         for word in found.rest:
             may_write(call.world, call.path(word), word)
             edited(call, word, inserted(codes))

@@ -10,13 +10,25 @@ from dogwatch.guard.bash.holes import could_be, known, shown, wild, without_hole
 from dogwatch.guard.bash.parser import Parser
 from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, World, merged, text_of
 from dogwatch.guard.bash.tree import AndOr, Command, Literal, Pipeline, Script, Simple, Word
-from dogwatch.guard.rules.unknown import unknown_program
+from dogwatch.guard.rules import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dogwatch.guard.bash.call import Rule
 
 _CANDIDATES_MAX = 40
+_SPECIFIC = ("tmux", "pkill", "killall", "kill")
+_CODE_OPTIONS = ("-c", "-e", "-x", "--exec", "--command", "--cmd", "--run", "--shell", "--eval", "--execute")
+_DATA = frozenset(
+    (
+        "ack ag apk apropos apt apt-get aptitude aws az basename bat brew cal cargo cat cmp code column comm curl cut "
+        "date df diff dirname dnf dpkg du egrep emacs fd fgrep file free gcloud gem gh glab go grep head http hub "
+        "info jira jq less linear ls man micro mkdir more nano netstat nl npm nvim open pacman paste pgrep pidof pip "
+        "pip3 pipx pnpm port printenv ps readlink realpath rg slack snap sort ss stat tail tldr touch tree uniq "
+        "uptime vi vim wc wget whatis whereis which xdg-open yarn yq yum"
+    ).split()
+)
+"""Programs whose arguments are never commands, whatever they look like."""
 
 
 def run(call: Call) -> Texts:
@@ -118,6 +130,24 @@ def _candidates(name: str, world: World) -> list[str]:
     return world.candidates[name]
 
 
+def unknown_program(call: Call) -> Texts:
+    """A program that no rule knows may still run another one that its arguments name."""
+    if call.name in _DATA:
+        return UNKNOWN
+    for at, word in enumerate(call.args):
+        base = word.rpartition("/")[2]
+        following = call.args[at + 1] if at + 1 < len(call.args) else ""
+        if base in _SPECIFIC and (base != "kill" or word != base or following[:1] == "-" != following[1:2]):
+            call.world.leniently(call.walker.run, call.args[at:], call.shell.copy(), call.io)
+        elif word in _CODE_OPTIONS and " " in following:
+            call.world.leniently(call.code, following)
+        elif word.startswith("--") and "=" in word:
+            option, _, text = word.partition("=")
+            if option in _CODE_OPTIONS and " " in text:
+                call.world.leniently(call.code, text)
+    return UNKNOWN
+
+
 def _alias(call: Call, name: str) -> Texts:
     """An alias is its text, with the arguments behind the last command of it."""
     texts = call.shell.aliases[name]
@@ -142,3 +172,45 @@ def _with_arguments(command: Command, arguments: tuple[Word, ...]) -> Command:
     if isinstance(command, Pipeline):
         return Pipeline((*command.commands[:-1], _with_arguments(command.commands[-1], arguments)), command.merged)
     return command
+
+
+class Rulebook:
+    """All that the walk and the languages ask of the rules: it fulfils `bash.call.Rules`."""
+
+    __slots__ = ()
+
+    def run(self, call: Call) -> Texts:
+        return run(call)
+
+    def run_program(self, call: Call) -> Texts:
+        return run_program(call)
+
+    def unknown_program(self, call: Call) -> Texts:
+        return unknown_program(call)
+
+    def knows(self, name: str) -> bool:
+        return find(name) is not None
+
+    def may_write(self, world: World, path: str, given: str) -> None:
+        paths.may_write(world, path, given)
+
+    def may_remove(self, world: World, path: str, given: str, recursive: bool) -> None:
+        paths.may_remove(world, path, given, recursive)
+
+    def inside(self, world: World, path: str, given: str) -> None:
+        paths.inside(world, path, given)
+
+    def judge_target(self, call: Call, target: str) -> None:
+        from dogwatch.guard.rules.processes import judge_target
+
+        judge_target(call, target)
+
+    def run_module(self, call: Call, language: str, places: tuple[str, ...]) -> None:
+        from dogwatch.guard.rules.scripts import run_module
+
+        run_module(call, language, places)
+
+    def written(self, call: Call, path: str, contents: Texts) -> None:
+        from dogwatch.guard.rules.scripts import written
+
+        written(call, path, contents)

@@ -8,7 +8,6 @@ from dogwatch.guard.bash.patterns import matches
 from dogwatch.guard.bash.state import Texts
 from dogwatch.guard.bash.words import glob
 from dogwatch.guard.rules.scripts import run_files
-from dogwatch.guard.rules.unknown import unknown_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def runner(call: Call) -> Texts:
         if path not in files.loaded:
             files.loaded.add(path)
             judge_recipe(call, language, contents)
-    return unknown_program(call)
+    return call.rules.unknown_program(call)
 
 
 def _named(path: str, patterns: str) -> bool:

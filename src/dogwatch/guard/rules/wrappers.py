@@ -12,7 +12,6 @@ from dogwatch.guard.bash.tree import Simple
 from dogwatch.guard.rules.builds import package_scripts
 from dogwatch.guard.rules.options import Options, options
 from dogwatch.guard.rules.paths import inside
-from dogwatch.guard.rules.unknown import unknown_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ def verb(call: Call) -> Texts:
             return _behind(call, found, skipped)
         if not word.startswith("-") and call.name not in ("docker", "podman", "kubectl", "nix"):
             break
-    return UNKNOWN if call.name in ("npm", "pnpm", "yarn", "docker", "podman") else unknown_program(call)
+    return UNKNOWN if call.name in ("npm", "pnpm", "yarn", "docker", "podman") else call.rules.unknown_program(call)
 
 
 def _mounts(call: Call, found: Options) -> None:

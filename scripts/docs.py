@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dogwatch import errors
 from dogwatch.actions.spawn import agent_environment
-from dogwatch.cli import COMMANDS
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.cli.framework import command_parser
 from dogwatch.model.events import EVENTS
 from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle

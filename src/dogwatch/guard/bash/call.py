@@ -1,7 +1,7 @@
 """One command of the walk, and what the walk asks of the rules about it.
 
-Bash knows no rule: the walk is given them (`Rules`), and hands them to each `Call`. So can a language that has to know
-whether its program may do something.
+Bash itself has no rules. The walk is given them (`Rules`) and passes them on with each `Call`, so that languages can
+ask whether a program may do something without importing the rules.
 """
 
 from dogwatch.guard.bash.files import normal

@@ -18,7 +18,7 @@ from typing import get_type_hints
 
 from dogwatch import errors
 from dogwatch.actions.spawn import agent_environment
-from dogwatch.cli import COMMANDS
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.cli.framework import command_parser
 from dogwatch.model.events import KINDS, event_class
 from dogwatch.model.events.base import Event

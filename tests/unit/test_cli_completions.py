@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.cli import COMMANDS
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.cli.framework import run_command
 
 

@@ -71,7 +71,7 @@ AROUND_THE_ENGINE = {"hook.py", "fast.py", "gemini.py", "full.py", "post.py", "w
 
 def test_the_engine_reads_no_files_no_clock_and_no_environment() -> None:
     forbidden = ("import os", "import time", "import socket", "environ[", 'open("', "subprocess.run(")
-    for path in (SOURCE / "dogwatch" / "guard").glob("*.py"):
+    for path in (SOURCE / "dogwatch" / "guard").rglob("*.py"):
         if path.name in AROUND_THE_ENGINE:
             continue
         lines = [

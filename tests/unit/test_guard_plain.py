@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dogwatch.guard import plain, programs
+from dogwatch.guard import plain
 from dogwatch.guard.judge import Caller, judge
 from dogwatch.guard.plain import plainly_harmless
-from dogwatch.guard.table import RULES
+from dogwatch.guard.rules import programs
+from dogwatch.guard.rules.table import RULES
 
 PROGRAMS = sorted(plain._READERS | plain._TOOLS | set(plain._VERBS))
 VERBS = sorted({verb for verbs in plain._VERBS.values() for verb in verbs})

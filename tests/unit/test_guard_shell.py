@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dogwatch.guard.bash.parser import Parser
 from dogwatch.guard.judge import Caller, judge
-from dogwatch.guard.shell import Parser
 from dogwatch.guard.verdict import Denied, ParseError
 
 CORPUS = Path(__file__).parents[1] / "data" / "guard" / "own.jsonl"

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dogwatch.guard.holes import known
-from dogwatch.guard.redirects import Io
-from dogwatch.guard.shell import Parser
-from dogwatch.guard.state import Shell, World
-from dogwatch.guard.tree import Simple
+from dogwatch.guard.bash.holes import known
+from dogwatch.guard.bash.parser import Parser
+from dogwatch.guard.bash.state import Io, Shell, World
+from dogwatch.guard.bash.tree import Simple
+from dogwatch.guard.bash.walk import Walker
+from dogwatch.guard.rules.programs import Rulebook
 from dogwatch.guard.verdict import Caller, ParseError
-from dogwatch.guard.walk import Walker
 
 PRELUDE = (
     "x=ab y='c  d' z= n=3 s=abcabc p=/usr/lib/lib.tar.gz w='  lead trail  ' a=(one 'two  2' three);"
@@ -103,7 +103,7 @@ def of_bash(lines: list[str], folder: Path) -> list[list[str] | None]:
 
 def of_guard(text: str) -> list[str] | None:
     """What the guard makes of the words; None where it does not claim to know."""
-    walker = Walker(World(Caller()))
+    walker = Walker(World(Caller()), Rulebook())
     shell = Shell("")
     walker.script(Parser(PRELUDE).whole(), shell, Io())
     command = Parser("show " + text).whole().commands[0]

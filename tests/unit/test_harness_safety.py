@@ -12,7 +12,7 @@ import pytest
 from dogwatch.actions.spawn import _link, write_whole
 from dogwatch.errors import RefusedError
 from dogwatch.guard import fast, full
-from dogwatch.guard.patch import written
+from dogwatch.guard.languages.codex_patch import written
 from dogwatch.harness import Launch
 from dogwatch.harness.codex import Codex
 from dogwatch.harness.codex_facts import CodexFacts

@@ -214,7 +214,7 @@ def as_the_client_does(agent: HookedAgent, package: Path, event: str, payload: b
         ("judge.py", "def judge(:"),
         ("judge.py", "raise MemoryError"),
         ("judge.py", "\0"),
-        ("shell.py", ""),
+        ("bash/parser.py", ""),
         ("full.py", "import nothing_of_this_name"),
         ("full.py", "def answer(*_): return [].pop()"),
     ],

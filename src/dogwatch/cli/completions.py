@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dogwatch.cli import COMMANDS
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.cli.framework import command_parser
 
 EXAMPLE = "source <(dogwatch completions bash)"

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dogwatch.cli import COMMANDS
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.errors import DogwatchError, NotFoundError, UsageError
 from dogwatch.world.home import Home, find_home
 

@@ -1,1 +1,1 @@
-"""What runs inside an agent's turn: the fast hook."""
+"""What runs inside an agent's turn: the fast hook, and the full guard behind it."""

@@ -2,8 +2,9 @@
 
 It runs inside every turn, so it imports only what is built in: `os` would add a tenth to its time, `json` double it.
 A tool call that is plainly harmless passes at once; any other is judged by `full`. Messages that wait in the agent's
-post box go out with the next event that can carry them, by `post`. The line's form is documented in
-`docs/reference/spool.md` and read by `dogwatch.model.spool`.
+post box go out with the next event that can carry them, by `post`. Both are loaded only when they are needed, and are
+handed what they need from here. The line's form is documented in `docs/reference/spool.md` and read by
+`dogwatch.model.spool`.
 
 Only tool calls fail closed: an error at Stop would keep the client from stopping.
 """
@@ -93,7 +94,8 @@ def main(arguments: list[str]) -> int:
             return EXIT_OK
         from dogwatch.guard.post import carry
 
-        return carry(spool, event, payload, size)
+        carry(spool, event, payload, size)
+        return EXIT_OK
     except OSError as error:
         return _say(EXIT_OK, f"{event} could not be recorded: {error}", "is DOGWATCH_SPOOL a file that can be written?")
 
@@ -122,9 +124,12 @@ def _gate(alone: bool, gemini: bool = False) -> int:
         if size > PAYLOAD_BYTES_MAX:
             problem = f"the call has {size:,} bytes, more than {PAYLOAD_BYTES_MAX:,} are not judged"
             return _say(EXIT_DENY, problem, "write large files with a program, or in parts")
+        import gc
+
+        gc.disable()  # what is loaded now stays until the end: looking for garbage in it is wasted time
         from dogwatch.guard.full import answer
 
-        return answer(payload, spool, alone, gemini)
+        return answer(payload, spool, alone, gemini, STARTERS, hold_file(posix.environ))
     except Exception as error:
         return _say(
             EXIT_DENY, f"the guard has failed: {type(error).__name__}: {error}", "dogwatch doctor looks for why"
@@ -217,6 +222,7 @@ class Spool:
     """Where the agent's events go, and where its messages wait; both are named by its environment."""
 
     def __init__(self, environment: "Mapping[bytes, bytes]") -> None:
+        self.environment = environment
         self.path = environment.get(b"DOGWATCH_SPOOL", b"")
         self.box = environment.get(b"DOGWATCH_POST", b"")
         incarnation = environment.get(b"DOGWATCH_INCARNATION", b"")
@@ -239,6 +245,14 @@ class Spool:
                 raise OSError("the disk is full")
         finally:
             posix.close(file)
+
+    def tell(self, event: str, payload: bytes) -> None:
+        """Appends an event with as much of its payload as is kept."""
+        self.append(event, payload[:KEPT_BYTES_MAX], len(payload))
+
+    def is_held(self) -> bool:
+        """Whether the agent's sub-agents may not start now."""
+        return is_held(self.environment)
 
     def has_post(self) -> bool:
         """Whether messages wait for this incarnation."""

@@ -7,20 +7,19 @@ says. Whatever cannot be told is a denial, with what mends it.
 import os
 from _json import make_scanner
 
-from dogwatch.guard import patch
-from dogwatch.guard.fast import STARTERS, hold_file, is_held
-from dogwatch.guard.files import normal
+from dogwatch.guard.bash.files import normal
+from dogwatch.guard.bash.state import World
 from dogwatch.guard.judge import Caller, Verdict, judge
-from dogwatch.guard.paths import may_write
-from dogwatch.guard.state import World
+from dogwatch.guard.languages import codex_patch as patch
+from dogwatch.guard.rules.paths import may_write
 from dogwatch.guard.verdict import Denied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
-    from dogwatch.guard.fast import Spool
+    from dogwatch.guard.interfaces import Spool
 
 DENIED = "Denied"
 SHOWN_MAX = 4000
@@ -40,10 +39,13 @@ _CODE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _MEND = "ask the operator to run `dogwatch doctor`; plain commands such as ls still work"
 
 
-def answer(payload: bytes, spool: "Spool", alone: bool, gemini: bool = False) -> int:
-    """The exit code for a tool call: 0 lets it run; 2 denies it, with the reason on standard error and in the spool."""
+def answer(
+    payload: bytes, spool: "Spool", alone: bool, gemini: bool, starters: "Collection[bytes]", hold: bytes
+) -> int:
+    """The exit code for a tool call: 0 lets it run; 2 denies it, with the reason on standard error and in the spool.
+    Tools named in `starters` start a sub-agent, which is denied while the file `hold` says why."""
     call = parsed(payload)
-    verdict = _verdict(call, alone, gemini)
+    verdict = _verdict(call, alone, gemini, starters, hold)
     if verdict.allowed:
         return 0
     os.write(2, verdict.said().encode("utf-8", "replace"))
@@ -61,14 +63,16 @@ def answer(payload: bytes, spool: "Spool", alone: bool, gemini: bool = False) ->
     return 2
 
 
-def _verdict(call: "Mapping[str, Any]", alone: bool, gemini: bool) -> Verdict:
+def _verdict(
+    call: "Mapping[str, Any]", alone: bool, gemini: bool, starters: "Collection[bytes]", hold: bytes
+) -> Verdict:
     try:
         name = call.get("tool_name")
         tool_input = call.get("tool_input")
         if not isinstance(name, str) or not isinstance(tool_input, dict):
             raise Denied("payload", "the client's account of this call cannot be read", _MEND)
-        if name.encode("utf-8", "replace") in STARTERS:
-            _may_start_subagent()
+        if name.encode("utf-8", "replace") in starters:
+            _may_start_subagent(hold)
         cwd = _text(call.get("cwd"))
         if gemini and name == GEMINI_SHELL and tool_input.get("dir_path"):
             cwd = os.path.join(cwd, _text(tool_input["dir_path"]))
@@ -79,15 +83,15 @@ def _verdict(call: "Mapping[str, Any]", alone: bool, gemini: bool) -> Verdict:
         return Verdict(False, denied.rule, denied.reason, denied.hint)
 
 
-def _may_start_subagent() -> None:
-    """Denied while the captain of the run holds such starts."""
-    if not is_held(os.environb):
+def _may_start_subagent(hold: bytes) -> None:
+    """Denied while the captain of the run holds such starts: then that file is there."""
+    if not hold:
         return
     try:
-        with open(hold_file(os.environb), encoding="utf-8", errors="replace") as file:
+        with open(hold, encoding="utf-8", errors="replace") as file:
             why = file.read(SHOWN_MAX).strip()
     except OSError:
-        return  # it was lifted just now
+        return
     hint = "do the work yourself, or try again in a few minutes; `dogwatch queue` shows the zone"
     raise Denied("memory", f"no sub-agent may start now: {why}", hint)
 

@@ -10,13 +10,11 @@ import time
 from _json import encode_basestring_ascii
 from binascii import crc32
 
-from dogwatch.guard.fast import KEPT_BYTES_MAX, is_held
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dogwatch.guard.fast import Spool
+    from dogwatch.guard.interfaces import Spool
 
 AGENT_TOOL = b"invoke_agent"
 CANCELLED = "Request cancelled."
@@ -54,7 +52,7 @@ def translated(event: str, payload: bytes, spool: "Spool") -> "tuple[str, bytes]
     if event in ("PreCompress", "Stop"):
         transcript = _tail(_transcript(payload), TRANSCRIPT_BYTES)
         if _has_compacted(transcript, spool):
-            _tell(spool, "PostCompact", payload)
+            spool.tell("PostCompact", payload)
         return _turn_has_ended(payload, transcript) if event == "Stop" else (event, payload)
     return event, payload
 
@@ -66,12 +64,12 @@ def _tool_begins(payload: bytes, spool: "Spool") -> bytes:
     head, _, rest = payload.partition(_INPUT)
     call = _digest(head, rest[:-1])
     whose = _whose(payload, spool)
-    if head.endswith(b'"' + AGENT_TOOL + b'"') and not is_held(posix.environ):
+    if head.endswith(b'"' + AGENT_TOOL + b'"') and not spool.is_held():
         name = _name(_parsed(payload))
         # Calls that the model has made together with this one come from before it, those of the sub-agent from later.
         values = {"agent_id": f"{name}-{call}", "agent_type": name, "started": _iso(time.time())}
         started = _with(payload, **values)
-        _tell(spool, "SubagentStart", started)
+        spool.tell("SubagentStart", started)
     return _with(payload, **({"agent_id": whose} if whose else {}), tool_use_id=call)
 
 
@@ -88,7 +86,7 @@ def _tool_has_ended(payload: bytes, spool: "Spool") -> "tuple[str, bytes]":
         stopped = _with(
             ended, agent_id=f"{name}-{call}", agent_type=name, last_assistant_message=_words(told.get("llmContent"))
         )
-        _tell(spool, "SubagentStop", stopped)
+        spool.tell("SubagentStop", stopped)
     values = {"tool_use_id": call}
     tail = _tail(spool.path, SPOOL_BYTES)
     begun = tail[: tail.rfind(f'"tool_use_id":"{call}"'.encode())]
@@ -103,7 +101,7 @@ def _tool_has_ended(payload: bytes, spool: "Spool") -> "tuple[str, bytes]":
         how, over = _turn_has_ended(before + b"}", _tail(_transcript(before + b"}"), TRANSCRIPT_BYTES))
         if b'"interrupted":' in over[:20]:
             # A person has interrupted the tool and the turn with it: of that the client tells nothing more.
-            _tell(spool, event, done)
+            spool.tell(event, done)
             return how, over
     return event, done
 
@@ -187,10 +185,6 @@ def _has_compacted(transcript: bytes, spool: "Spool") -> bool:
 
 
 # Bytes
-
-
-def _tell(spool: "Spool", event: str, payload: bytes) -> None:
-    spool.append(event, payload[:KEPT_BYTES_MAX], len(payload))
 
 
 def _with(payload: bytes, **values: str) -> bytes:

@@ -1,14 +1,15 @@
 """The guard's engine: may an agent run this command?
 
 `judge` reads the command as bash, walks through it without running anything, and has every program that it would start
-judged by the rules (`programs` says where they are). Whatever goes wrong on the way is a denial.
+judged by the rules (`rules.programs` says where they are). Whatever goes wrong on the way is a denial.
 """
 
-from dogwatch.guard.holes import clean
-from dogwatch.guard.lookahead import SIMPLER
-from dogwatch.guard.state import Shell, World
+from dogwatch.guard.bash.holes import clean
+from dogwatch.guard.bash.lookahead import SIMPLER
+from dogwatch.guard.bash.state import Shell, World
+from dogwatch.guard.bash.walk import Walker
+from dogwatch.guard.rules.programs import Rulebook
 from dogwatch.guard.verdict import COMMAND_CHARS_MAX, Caller, Denied, ParseError, Verdict
-from dogwatch.guard.walk import Walker
 
 __all__ = ["Caller", "Verdict", "judge"]
 
@@ -36,7 +37,7 @@ def _judged(command: str, caller: Caller) -> Verdict:
     if "\0" in command:
         raise ParseError("it holds a zero byte")
     world = World(caller)
-    walker = Walker(world)
+    walker = Walker(world, Rulebook())
     shell = Shell(caller.cwd)
     walker.code(clean(command), shell)
     _traps(walker, shell)

@@ -7,14 +7,17 @@ line in the spool, written after the answer, is the receipt.
 
 import os
 
-from dogwatch.guard.fast import EXIT_OK, Spool
 from dogwatch.guard.full import parsed, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dogwatch.guard.interfaces import Spool
 
 CHARS_MAX = 9000
 """A client puts longer additions into a file and shows the model only their beginning."""
 
 
-def carry(spool: Spool, event: str, payload: bytes, size: int) -> int:
+def carry(spool: "Spool", event: str, payload: bytes, size: int) -> None:
     """Records the event and answers it with the messages that it can carry."""
     call = parsed(payload)
     # A sub-agent must not get its parent's mail. A stop that was held before is not held again,
@@ -22,11 +25,11 @@ def carry(spool: Spool, event: str, payload: bytes, size: int) -> int:
     is_over = event == "Stop" and (call.get("stop_hook_active") or call.get("interrupted"))
     if not call or "agent_id" in call or is_over:
         spool.append(event, payload, size)
-        return EXIT_OK
+        return
     taken = _take(spool.box, spool.incarnation)
     if not taken:
         spool.append(event, payload, size)
-        return EXIT_OK
+        return
     words = quoted("\n\n".join(text for _, text in taken))
     if event == "Stop":
         os.write(1, b'{"decision":"block","reason":' + words + b"}")
@@ -37,7 +40,6 @@ def carry(spool: Spool, event: str, payload: bytes, size: int) -> int:
         spool.append(event, payload, size)
     headers = " ".join(header for header, _ in taken).encode("utf-8", "surrogatepass")
     spool.append("Delivered", headers, len(headers))
-    return EXIT_OK
 
 
 def _take(box: bytes, incarnation: str) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 TYPE_CHECKING = False  # `typing` takes longer to import than most commands take to judge
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from typing import Protocol
+    from typing import NoReturn, Protocol
 
     class Lookup(Protocol):
         def get(self, path: str, /) -> str | None: ...
@@ -17,6 +17,11 @@ DEPTH_MAX = 36
 WALK_DEPTH_MAX = 72
 """How deep commands may be nested in one another while they are followed."""
 VALUE_CHARS_MAX = 65_536
+OWN_JOBS = (
+    "start it with `&` in the same command and use `kill $!` (or `kill %1`, `kill $(jobs -p)`);"
+    " for a process that you started earlier give its pid as a plain number"
+)
+"""The hint of whatever would end a process that may be another's."""
 
 
 class Verdict:
@@ -92,6 +97,11 @@ class Denied(Exception):  # noqa: N818 - it is an answer, not an error
         self.rule = rule
         self.reason = reason
         self.hint = hint
+
+
+def deny(rule: str, reason: str, hint: str) -> "NoReturn":
+    """Ends the walk with a denial."""
+    raise Denied(rule, reason, hint)
 
 
 class ParseError(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
+from dogwatch.harness.api import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.claude_facts import ClaudeFacts, config_folder
 from dogwatch.harness.neutral import trimmed
 from dogwatch.model.brief import check_in

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dogwatch.harness import State
+from dogwatch.harness.api import State
 from dogwatch.harness.neutral import Neutral, count, error_type, json_object, short, text, wall_of
 from dogwatch.model.plan import Role
 from dogwatch.model.process import ProcessId

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
+from dogwatch.harness.api import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.codex_facts import CodexFacts, config_folder
 from dogwatch.harness.neutral import trimmed
 from dogwatch.model.brief import check_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dogwatch.errors import UsageError
-from dogwatch.harness import Launch, Screen, Start
+from dogwatch.harness.api import Launch, Screen, Start
 from dogwatch.harness.neutral import Neutral
 
 

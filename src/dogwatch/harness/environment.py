@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from dogwatch.harness import Harness
+from dogwatch.harness.api import Harness
 from dogwatch.model.plan import Role
 from dogwatch.model.redact import is_secret, redact
 

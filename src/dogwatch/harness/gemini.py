@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from dogwatch.errors import RefusedError
-from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
+from dogwatch.harness.api import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.gemini_facts import (
     HOME_VARIABLE,
     GeminiFacts,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dogwatch.errors import RefusedError
-from dogwatch.harness import Launch
+from dogwatch.harness.api import Launch
 from dogwatch.harness.neutral import Neutral, count, json_object, short, text, wall_of
 from dogwatch.model.plan import Role
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Tokens

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dogwatch.harness import Launch, Rehearsal, Start, State
+from dogwatch.harness.api import Launch, Rehearsal, Start, State
 from dogwatch.model.plan import Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal

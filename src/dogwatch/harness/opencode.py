@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dogwatch.errors import RefusedError
-from dogwatch.harness import Launch, Rehearsal, Screen, Start, State
+from dogwatch.harness.api import Launch, Rehearsal, Screen, Start, State
 from dogwatch.harness.neutral import trimmed
 from dogwatch.harness.opencode_facts import OpenCodeFacts, session_of, spool_of
 from dogwatch.model.brief import check_in

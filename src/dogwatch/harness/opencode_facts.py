@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dogwatch.harness import Launch
+from dogwatch.harness.api import Launch
 from dogwatch.harness.neutral import Neutral, count, error_type, short, text
 from dogwatch.model.spool import parse
 from dogwatch.model.tally import ErrorType, Failure, ModelCall, Refusal, Tokens

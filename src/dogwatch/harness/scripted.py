@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from dogwatch.errors import UsageError
-from dogwatch.harness import Launch, Screen, Start, State
+from dogwatch.harness.api import Launch, Screen, Start, State
 from dogwatch.harness.neutral import Neutral
 
 # Transcript and composer lines never begin with this character, so a rule is always the client's own.

@@ -1,0 +1,1 @@
+"""Languages other than bash: what a program or script in one of them would do."""

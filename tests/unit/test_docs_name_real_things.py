@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.cli import COMMANDS
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.cli.framework import command_parser
 from support.commands import call
 from support.documents import Pids, blocks

@@ -101,3 +101,15 @@ def test_the_reason_names_the_command_and_hides_what_is_unknown() -> None:
     verdict = judge("kill -9 $(pgrep -f 'next dev')", Caller())
     assert verdict.reason == ("`kill -9 …` ends processes that were looked up by name or port, which may be anybody's")
     assert "$!" in verdict.hint
+
+
+@pytest.mark.parametrize("name", ["op-0", "OP", "Docker", "TASK", "task-2", "tS", "=poetry", "Deno2", "TSX"])
+def test_a_program_is_known_under_another_case_and_with_a_version(name: str) -> None:
+    """The rules look their programs up by name: one that they are served under another must not fail."""
+    assert judge(name, Caller()).rule != "guard.error"
+    assert judge(f"{name} run build", Caller()).rule != "guard.error"
+
+
+def test_a_program_in_another_case_is_judged_like_itself() -> None:
+    for command in ("poetry run tmux kill-server", "Poetry run tmux kill-server", "POETRY run tmux kill-server"):
+        assert judge(command, Caller()).rule.startswith("tmux"), command

@@ -60,9 +60,10 @@ def run_program(call: Call) -> Texts:
                 return run_files(call, contents, "", call.args)
     if generates(call):
         return GENERATED_CODE
-    rule = find(call.name)
-    if rule is not None:
-        return rule(call)
+    if meant := known_as(call.name):
+        # Rules tell the programs that they serve apart by the name in the table.
+        call.name = meant
+        return _rule(meant)(call)
     if "/" in name:
         files.ran.append((call.path(name), ""))
     return unknown_program(call)
@@ -76,14 +77,19 @@ def _folders(call: Call, name: str) -> list[str]:
     return ["", *(folder for path in paths for folder in path.split(":")[:16] if folder)] if paths else []
 
 
-def find(name: str) -> "Rule | None":
-    """The rule for a program; a version in its name does not matter, nor does its case."""
+def known_as(name: str) -> str:
+    """The name under which a program stands in the table of rules, empty where it does not; a version in its name does
+    not matter, nor does its case."""
     from dogwatch.guard.rules.table import RULES
 
-    if name in RULES:
-        return RULES[name]
-    name = name.lower().removeprefix("=")
-    return RULES.get(name) or RULES.get(name.rstrip("0123456789.-"))
+    folded = name.lower().removeprefix("=")
+    return next((one for one in (name, folded, folded.rstrip("0123456789.-")) if one in RULES), "")
+
+
+def _rule(name: str) -> "Rule":
+    from dogwatch.guard.rules.table import RULES
+
+    return RULES[name]
 
 
 def _unknown_name(call: Call) -> Texts:
@@ -98,8 +104,11 @@ def _unknown_name(call: Call) -> Texts:
             run_files(call, contents, "", call.args)
     last = name.rpartition("/")[2]
     if last and known(last):
-        rule = find(last)
-        return rule(call) if rule is not None else unknown_program(call)
+        meant = known_as(last)
+        if not meant:
+            return unknown_program(call)
+        call.name = meant
+        return _rule(meant)(call)
     candidates = list(RULES) if not without_holes(last) else _candidates(last, call.world)
     if not candidates:
         return UNKNOWN
@@ -189,7 +198,7 @@ class Rulebook:
         return unknown_program(call)
 
     def knows(self, name: str) -> bool:
-        return find(name) is not None
+        return bool(known_as(name))
 
     def may_write(self, world: World, path: str, given: str) -> None:
         paths.may_write(world, path, given)

@@ -28,6 +28,7 @@ EVENTS: dict[str, str] = {
     "agent_quarantined": "The agent failed too often and is not started again.",
     "agent_probed": "The agent gave no sign of life and was asked for one.",
     "agent_stalled": "The agent gave no sign of life although it was asked: it gets a new incarnation.",
+    "stall_alert": "The agent has stalled for the first time; `told` are those that wait for it and got a letter.",
     "agent_replaced": "The agent was given up for good; `successor` takes its place, its mail and its work.",
     "agent_unresponsive": "The agent has been stalled for too long.",
     "agent_recovered": "A stalled agent gave a sign of life again.",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dogwatch.cli.waits import tree
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
+from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord, Verdict
 from dogwatch.model.sight import OutputSight, Sight, ToolCall, Turn, Wait
 from dogwatch.model.view import RunView
-from dogwatch.policy.waits import WaitGraph, waits_for_files
+from dogwatch.policy.waits import WaitGraph, waiters, waits_for_files
 
 WAITS = (
     Wait("review", "writer", "task draft", 1500.0),
@@ -123,3 +125,62 @@ def test_a_file_that_is_there_or_a_tool_that_is_young_is_not_waited_for() -> Non
 def test_a_ring_counts_only_when_everybody_in_it_has_waited_for_a_while() -> None:
     assert WaitGraph(RING).ring("a", 40.0) == ("a", "b", "c")
     assert WaitGraph(RING).ring("a", 41.0) == ()
+
+
+LETTER = MessageRecord(
+    run="r", id="m1", to="a", sender="b", kind="mail", subject="s", body="", queued=NOW, incarnation=1
+)  # fmt: skip
+
+
+def test_nobody_waits_for_an_agent_only_because_it_works_beside_it() -> None:
+    assert waiters(view_of("a", "b"), "a") == ()
+
+
+def test_whose_letter_is_not_acknowledged_waits_and_the_captain_is_no_agent() -> None:
+    view = view_of("a", "b", "c")
+    letters = {"m1": LETTER, "m2": replace(LETTER, id="m2", sender="captain")}
+    assert waiters(replace(view, messages=letters), "a") == ("b",)
+    done = {"m1": replace(LETTER, state="acknowledged"), "m3": replace(LETTER, id="m3", kind="offer", sender="c")}
+    assert waiters(replace(view, messages=done), "a") == ()
+
+
+def test_who_has_sent_it_a_task_waits_until_that_is_settled() -> None:
+    view = view_of("a", "b")
+    sent = replace(view.tasks["a-task"], task="b.1", dispatch="b.1", sender="b")
+    assert waiters(replace(view, tasks={**view.tasks, "b.1": sent}), "a") == ("b",)
+    assert waiters(replace(view, tasks={**view.tasks, "b.1": replace(sent, state="accepted")}), "a") == ()
+
+
+def test_whose_own_task_comes_after_it_waits_and_a_pool_does_not() -> None:
+    view = view_of("a", "b")
+    first, second = view.plan.phases[0].dispatches
+    phase = Phase(name="p", dispatches=(first, replace(second, after=(first.name,))))
+    pending = replace(view.tasks["b-task"], state="pending", agent="")
+    later = replace(view, plan=replace(view.plan, phases=(phase,)))
+    assert waiters(replace(later, tasks={**view.tasks, "b-task": pending}), "a") == ("b",)
+    pool = replace(pending, holders=("b", "c"))
+    assert waiters(replace(later, tasks={**view.tasks, "b-task": pool}), "a") == ()
+
+
+def test_author_and_reviewer_wait_for_one_another() -> None:
+    view = view_of("a", "b")
+    review = Checkpoint(name="review", artifact="a.md", author="a-task", reviewers=("b",))
+    plan = replace(view.plan, phases=(replace(view.plan.phases[0], checkpoints=(review,)),))
+    record = CheckpointRecord(run="r", checkpoint="review", phase=0)
+    before = replace(view, plan=plan, checkpoints={"review": record})
+    assert waiters(before, "a") == ("b",), "its work is what the reviewer is to read"
+    assert waiters(before, "b") == ()
+    asked = replace(record, state="asked", round=1)
+    done = {**view.tasks, "a-task": replace(view.tasks["a-task"], state="accepted")}
+    during = replace(before, tasks=done, checkpoints={"review": asked})
+    assert waiters(during, "b") == ("a",), "it owes a verdict"
+    assert waiters(during, "a") == ()
+    voted = replace(asked, verdicts={"b": Verdict(approve=True, note="", round=1)})
+    assert waiters(replace(during, checkpoints={"review": voted}), "b") == ()
+
+
+def test_what_the_watchdog_has_seen_counts_and_a_replaced_waiter_is_its_successor() -> None:
+    view = view_of("a", "b", "b-r1")
+    agents = {**view.agents, "b": replace(view.agents["b"], state="ERROR", successor="b-r1")}
+    seen = (Wait("b", "a", "file a.md", 70.0), Wait("p", "a", "task a-task", 90.0), Wait("c", "b", "mail m9", 5.0))
+    assert waiters(replace(view, agents=agents), "a", seen) == ("b-r1",)

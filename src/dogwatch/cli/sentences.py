@@ -84,6 +84,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "agent_quarantined": lambda f: f"{f.agent} is not started again{f.tail('reason')}",
     "agent_probed": lambda f: f"{f.agent} was asked for a sign of life ({_words(f['diagnosis'])})",
     "agent_stalled": lambda f: f"{f.agent} #{f['incarnation']} gave no sign of life and has stalled",
+    "stall_alert": lambda f: f"the first stall of {f.agent}: {f['told'] or 'nobody'} had to be told",
     "agent_replaced": lambda f: f"{f.agent} was replaced by {f['successor']}{f.tail('reason')}",
     "agent_unresponsive": lambda f: f"{f.agent} #{f['incarnation']} is unresponsive",
     "agent_recovered": lambda f: f"{f.agent} #{f['incarnation']} is healthy again",

@@ -165,5 +165,5 @@ def check_in(question: str) -> str:
 
 
 def stall_alert(agent: str, diagnosis: str) -> str:
-    """What the other agents are told when one has stalled."""
+    """What an agent is told when one that it waits for has stalled."""
     return f"{agent} has stalled ({diagnosis}) and is being started again. Do not wait for it without need."

@@ -151,6 +151,40 @@ def waits_for_tasks(view: RunView, sights: Mapping[str, Sight], now: Moment) -> 
     return found
 
 
+def waiters(view: RunView, agent: str, seen: Iterable[Wait] = ()) -> tuple[str, ...]:
+    """The agents that this one holds up: it owes them an answer, a task or a verdict, or their own work comes after its
+    own. `seen` is what the watchdog has found of the graph; an agent at work is not in there, and may still need it."""
+    found = {wait.waiter for wait in seen if wait.target == agent}
+    for message in view.messages.values():
+        if message.to == agent and message.kind == "mail" and message.state != "acknowledged":
+            found.add(message.sender)
+    found |= {task.sender for task in view.sent_tasks() if (task.agent or task.holders[0]) == agent}
+    held = view.task_of(agent)
+    if held is not None:
+        found |= _after(view, held.dispatch)
+    for record in view.checkpoints.values():
+        plan = next(one for phase in view.plan.phases for one in phase.checkpoints if one.name == record.checkpoint)
+        reviewers = {view.current(one) for one in plan.reviewers}
+        if record.state == "asked" and agent in reviewers and not record.has_voted(agent):
+            found |= {task.agent for task in view.tasks.values() if task.dispatch == plan.author}
+        elif record.state in ("open", "revised") and held is not None and held.dispatch == plan.author:
+            found |= reviewers
+    current = {view.current(name) for name in found if name in view.agents}
+    return tuple(sorted(current - {agent}))
+
+
+def _after(view: RunView, dispatch: str) -> set[str]:
+    """Those whose own task comes after the dispatch. One for any of a role is nobody's yet."""
+    found = set()
+    for task in view.tasks.values():
+        if task.sender or task.state not in ("pending", "returned"):
+            continue
+        planned = next(one for one in view.plan.phases[task.phase].dispatches if one.name == task.dispatch)
+        if dispatch in planned.after and (task.agent or len(task.holders) == 1):
+            found.add(task.agent or task.holders[0])
+    return found
+
+
 def _looks_for_mail(sight: Sight, limits: Limits, now: Moment) -> bool:
     tools = sight.turn.tools.values()
     return any("dogwatch mail" in tool.what and now.mono - tool.since >= limits.long_tool_s for tool in tools)

@@ -14,10 +14,10 @@ from dogwatch.crew.captain.routing import end_run
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import brief
-from dogwatch.model.events.agents import AgentRecovered, AgentStalled, AgentUnresponsive
+from dogwatch.model.events.agents import AgentRecovered, AgentStalled, AgentUnresponsive, StallAlert
 from dogwatch.model.events.alerts import ActionVerified
 from dogwatch.model.events.runs import RunQuiet
-from dogwatch.model.lifecycle import HEALTH
+from dogwatch.model.lifecycle import AGENT, HEALTH
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import OPEN_DECISION, AgentRecord, DecisionRecord, WatchRecord
 from dogwatch.model.sight import Sight
@@ -25,6 +25,7 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.needs import waits_at_gate
 from dogwatch.policy.route import quiet
 from dogwatch.policy.verify import Outcome, outcome
+from dogwatch.policy.waits import waiters
 
 PROGRESS = ("task_reported", "checkpoint_answered", "phase_opened", "gate_passed")
 """Events after which a run has moved; the times of its tasks count as well."""
@@ -90,7 +91,7 @@ def _recovered(tx: Tx, agent: AgentRecord) -> None:
 
 
 def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
-    """Its claims go back, the others are told the first time, and it gets a new incarnation."""
+    """Its claims go back, its first stall is told, and it gets a new incarnation."""
     evidence = [f"hooks: no sign of life for {tx.now.mono - sight.turn.newest:.0f} s, although it was asked for one"]
     event = AgentStalled(
         incarnation=agent.incarnation,
@@ -100,11 +101,8 @@ def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
         agent=agent.agent,
     )
     tx.append(event)
-    if not any(one.stall_count for one in load_all(tx, AgentRecord, f"agent/{agent.run}/")):
-        for other in view.agents.values():
-            if other.agent != agent.agent and other.confirmed is not None and other.state != "ERROR":
-                text = brief.stall_alert(agent.agent, "no sign of life")
-                send(tx, other, "mail", "stall_alert", text, key=f"stall:{agent.agent}:{agent.incarnation}")
+    if not agent.stall_count:
+        _tell_of_stall(tx, view, agent)
     health = agent.health if agent.health != "healthy" else HEALTH.step(agent.health, "stalled")
     stalled = save(tx, replace(agent, health=health, probed=None, stalled=tx.now, stall_count=agent.stall_count + 1))
     alert = f"{agent.agent}#{agent.incarnation}:unanswered"
@@ -114,6 +112,21 @@ def _stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     else:
         decide(tx, view, agent, "RESTART", "stalled", evidence, alert)
         restart(tx, view, stalled, "stalled", evidence)
+
+
+def _tell_of_stall(tx: Tx, view: RunView, agent: AgentRecord) -> None:
+    """An event for all; a letter only to those that wait for it: each letter costs its reader a turn."""
+    watch = load(tx, WatchRecord, f"watch/{agent.run}")
+    told = []
+    for name in waiters(view, agent.agent, watch.waits if watch is not None else ()):
+        # One that was started again in this very step has another incarnation than the view says.
+        other = load(tx, AgentRecord, f"agent/{agent.run}/{name}")
+        if other is not None and other.state not in AGENT.ends and not other.resting:
+            text = brief.stall_alert(agent.agent, "no sign of life")
+            send(tx, other, "mail", "stall_alert", text, key=f"stall:{agent.agent}:{agent.incarnation}")
+            told.append(name)
+    event = StallAlert(incarnation=agent.incarnation, told=tuple(told), run=agent.run, agent=agent.agent)
+    tx.append(event, f"stall_alert:{agent.key}")
 
 
 def _unresponsive(tx: Tx, agent: AgentRecord) -> None:

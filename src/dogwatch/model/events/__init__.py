@@ -41,6 +41,7 @@ KINDS: dict[str, str] = {
     "agent_replaced": "agents",
     "agent_probed": "agents",
     "agent_stalled": "agents",
+    "stall_alert": "agents",
     "agent_unresponsive": "agents",
     "agent_recovered": "agents",
     "agent_nudged": "agents",

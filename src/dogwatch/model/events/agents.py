@@ -78,6 +78,13 @@ class AgentStalled(Event):
     evidence: tuple[str, ...]
 
 
+class StallAlert(Event):
+    """The agent stalled for the first time; `told` are the agents that wait for it and got a letter."""
+
+    incarnation: int
+    told: tuple[str, ...]
+
+
 class AgentUnresponsive(Event):
     """The agent has been stalled for too long."""
 

@@ -9,7 +9,8 @@ from support.fleet import Fleet
 def test_f61_a_stop_loop_is_interrupted_once_and_its_task_goes_on(fleet: Fleet) -> None:
     # The clerk is held twice, and goes on: that is what such hooks are for.
     scenarios = {"writer": on_dispatch("stop_loop"), "clerk": on_dispatch({"stop_loop": 2}, "continue")}
-    run = fleet.launch(fleet.spec(beside("writer", "clerk", limits={"probe_s": 60}), scenarios))
+    # Its prompt stands there for a second before its turn counts as ended; only then may it be nudged.
+    run = fleet.launch(fleet.spec(beside("writer", "clerk", limits={"probe_s": 60, "nudge_s": 6}), scenarios))
     view = fleet.wait_over(run, 120)
     assert view.run.state == "COMPLETED", view.run.cause
     assert len(fleet.deeds("writer", "interrupted")) == 1

@@ -139,5 +139,7 @@ def _open_with_others(case: Case) -> tuple[str, ...]:
 
 
 def is_compacted(duty: Duty, sight: Sight) -> bool:
-    """Whether the agent may have forgotten what it was told."""
-    return duty.delivered is not None and sight.turn.compacted > duty.delivered.mono
+    """Whether the agent may have forgotten what it was told. When that was, the captain notes a moment later: what the
+    agent has forgotten until then counts too."""
+    since = duty.asked or duty.delivered
+    return duty.delivered is not None and since is not None and sight.turn.compacted > since.mono

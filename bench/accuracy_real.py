@@ -12,9 +12,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.fleet import Fleet
 
 UNIT = 1.0
-JOBS = 4
 POLL_S = 0.05
 LATE_S = 0.5
 """What a busy machine may add to the time between two looks."""
@@ -37,12 +36,19 @@ START_S_MAX = 90.0
 SIZES = ((100, 30), (160, 48))
 
 
+class InterruptedPlayError(Exception):
+    """Whoever plays the cases wants to leave."""
+
+
 class Play:
     """One case on its own crew."""
 
-    def __init__(self, case: Case, unit: float, fleet: Fleet) -> None:
-        self.case, self.unit, self.fleet = case, unit, fleet
+    def __init__(self, case: Case, unit: float, fleet: Fleet, leave: threading.Event) -> None:
+        self.case, self.unit, self.fleet, self.leave = case, unit, fleet, leave
         own = limits(case)
+        self._sweep_s = own["sweep_s"] * unit
+        self._beat = 0.0
+        self._late_s = 0.0
         self.trace = Trace(case=case, unit=unit, late_s=2 * own["sweep_s"] * unit + LATE_S, early_s=LATE_S)
         self.run = ""
         self._said: list[Said] = []
@@ -52,7 +58,7 @@ class Play:
         self._due: list[tuple[float, Callable[[], None]]] = []
         self._is_armed = bool(case.outside)
 
-    def play(self) -> Trace:
+    def play(self) -> None:
         """From the launch to the end of the label."""
         self.run = self.fleet.launch(self.fleet.spec(_pipeline(self.case, self.unit), _scenarios(self.case, self.unit)))
         give_up = time.monotonic() + START_S_MAX + 2 * self.case.watch_s * self.unit
@@ -60,14 +66,17 @@ class Play:
             if time.monotonic() > give_up:
                 break
             self._look()
-            time.sleep(POLL_S)
+            if self.leave.wait(POLL_S):
+                raise InterruptedPlayError
         self._look()
         self.trace.end = time.monotonic()
+        if self._late_s > LATE_S:
+            self.trace.late = f"the machine was too busy: the watchdog looked {self._late_s:.1f} s late"
         for said in sorted(self._said, key=lambda one: one.mono):
             self.trace.add(said)
-        return self.trace
 
     def _look(self) -> None:
+        self._read_beat()
         self._read_truth()
         self._read_watch()
         self._read_events()
@@ -86,6 +95,19 @@ class Play:
         tail = self.unit if self.case.healthy else 4 * self.unit
         # As long as the label holds, its window ends with the present.
         return window is not None and now >= window[1] + tail
+
+    def _read_beat(self) -> None:
+        """Each look of the watchdog begins with a sign of life. From the agent's first deed on, no look may come later
+        than the rules allow for: only the machine can be so slow, or a watchdog that hangs."""
+        try:
+            _, mono = Path(self.fleet.home.beat("watchdog", self.run)).read_text().split()
+        except (OSError, ValueError):
+            return
+        if self.trace.deeds and self._beat:
+            newest = max(float(mono), self._beat)
+            waits = (newest - self._beat, time.monotonic() - newest)
+            self._late_s = max(self._late_s, *(wait - self._sweep_s for wait in waits))
+        self._beat = float(mono)
 
     def _read_truth(self) -> None:
         path = self.fleet.truth / "worker.jsonl"
@@ -185,33 +207,21 @@ class Play:
         subprocess.run(["tmux", "-S", self.fleet.home.tmux(self.run), *words], check=False, capture_output=True)
 
 
-def play(case: Case, unit: float = UNIT) -> Trace:
-    """One case, from a new home to nothing left of it."""
+def play(case: Case, leave: threading.Event, unit: float = UNIT) -> Trace:
+    """One case, from a new home to nothing left of it, or broken off when it is time to leave."""
     fleet = Fleet()
-    player = Play(case, unit, fleet)
+    player = Play(case, unit, fleet, leave)
     try:
-        return player.play()
+        player.play()
+    except InterruptedPlayError:
+        player.trace.problem = "interrupted"
     except Exception as error:
         player.trace.problem = f"{type(error).__name__}: {error}"
-        return player.trace
-    finally:
+    try:
         fleet.close()
-
-
-def play_all(
-    cases: Sequence[Case], unit: float = UNIT, jobs: int = JOBS, told: Callable[[Trace], None] = lambda trace: None
-) -> list[Trace]:
-    """All cases, several at a time, the longest first."""
-
-    def one(case: Case) -> Trace:
-        trace = play(case, unit)
-        told(trace)
-        return trace
-
-    ordered = sorted(cases, key=lambda case: -case.watch_s)
-    with ThreadPoolExecutor(jobs) as pool:
-        found = {trace.case.name: trace for trace in pool.map(one, ordered)}
-    return [found[case.name] for case in cases]
+    except Exception as error:
+        player.trace.problem = player.trace.problem or f"no clean end: {type(error).__name__}: {error}"
+    return player.trace
 
 
 def _scenarios(case: Case, unit: float) -> dict[str, Any]:

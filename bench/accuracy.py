@@ -31,6 +31,7 @@ SETS = (("development", False), ("final", True))
 def measure() -> Sequence[Figure]:
     """All figures. What they are made of is in `results/accuracy-details.json`: each real run, and each virtual one in
     which something was not as it should be."""
+    accuracy_real.with_compiled_modules()
     real = [judge_trace(trace) for trace in play_all(CASES, accuracy_real.play, JOBS, tell)]
     virtual, usual = accuracy_virtual.measure(CASES)
     _show("on real screens", real)

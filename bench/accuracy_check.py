@@ -97,6 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--development", action="store_true", help="leave the final cases alone")
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"cases at a time ({JOBS})")
     flags = parser.parse_args(arguments)
+    accuracy_real.with_compiled_modules()
     cases = chosen(flags.only, development=flags.development)
     for number in SIGNALS:
         signal.signal(number, _interrupt)

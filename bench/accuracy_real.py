@@ -33,6 +33,9 @@ POLL_S = 0.05
 LATE_S = 0.5
 """What a busy machine may add to the time between two looks."""
 START_S_MAX = 90.0
+STARTING = threading.BoundedSemaphore(2)
+"""So many cases start at a time: starting is nearly all the work that they make, and would hold up all others."""
+STARTING_S_MAX = 15.0
 SIZES = ((100, 30), (160, 48))
 
 
@@ -49,6 +52,7 @@ class Play:
         self._sweep_s = own["sweep_s"] * unit
         self._beat = 0.0
         self._late_s = 0.0
+        self._intended: list[float] = []
         self.trace = Trace(case=case, unit=unit, late_s=2 * own["sweep_s"] * unit + LATE_S, early_s=LATE_S)
         self.run = ""
         self._said: list[Said] = []
@@ -60,26 +64,32 @@ class Play:
 
     def play(self) -> None:
         """From the launch to the end of the label."""
-        self.run = self.fleet.launch(self.fleet.spec(_pipeline(self.case, self.unit), _scenarios(self.case, self.unit)))
-        give_up = time.monotonic() + START_S_MAX + 2 * self.case.watch_s * self.unit
-        while not self._is_over():
-            if time.monotonic() > give_up:
-                break
-            self._look()
-            if self.leave.wait(POLL_S):
+        spec = self.fleet.spec(_pipeline(self.case, self.unit), _scenarios(self.case, self.unit))
+        with STARTING:
+            if self.leave.is_set():
                 raise InterruptedPlayError
+            self.run = self.fleet.launch(spec)
+            self._look_until(lambda: bool(self.trace.deeds), STARTING_S_MAX)
+        self._look_until(self._is_over, START_S_MAX + 2 * self.case.watch_s * self.unit)
         self._look()
         self.trace.end = time.monotonic()
         if self._late_s > LATE_S:
-            self.trace.late = f"the machine was too busy: the watchdog looked {self._late_s:.1f} s late"
+            self.trace.late = f"the machine was too busy: something was {self._late_s:.1f} s late"
         for said in sorted(self._said, key=lambda one: one.mono):
             self.trace.add(said)
 
+    def _look_until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        give_up = time.monotonic() + timeout_s
+        while not done() and time.monotonic() < give_up:
+            self._look()
+            if self.leave.wait(POLL_S):
+                raise InterruptedPlayError
+
     def _look(self) -> None:
         self._read_beat()
+        self._read_events()
         self._read_truth()
         self._read_watch()
-        self._read_events()
         now = time.monotonic()
         due = [deed for mono, deed in self._due if mono <= now]
         self._due = [(mono, deed) for mono, deed in self._due if mono > now]
@@ -97,13 +107,13 @@ class Play:
         return window is not None and now >= window[1] + tail
 
     def _read_beat(self) -> None:
-        """Each look of the watchdog begins with a sign of life. From the agent's first deed on, no look may come later
-        than the rules allow for: only the machine can be so slow, or a watchdog that hangs."""
+        """Each look of the watchdog begins with a sign of life. As soon as there is an agent, no look may come later
+        than the rules allow for: only a busy machine is so slow, or a watchdog that hangs."""
         try:
             _, mono = Path(self.fleet.home.beat("watchdog", self.run)).read_text().split()
         except (OSError, ValueError):
             return
-        if self.trace.deeds and self._beat:
+        if self._intended and self._beat:
             newest = max(float(mono), self._beat)
             waits = (newest - self._beat, time.monotonic() - newest)
             self._late_s = max(self._late_s, *(wait - self._sweep_s for wait in waits))
@@ -124,6 +134,9 @@ class Play:
             self._pid = deed["pid"]
             found = Deed(deed["mono"], deed["did"], line.decode())
             self.trace.deeds.append(found)
+            if found.did == "started":
+                # A process that takes so long to begin has used up time that its scenario means for something else.
+                self._late_s = max(self._late_s, found.mono - max(self._intended, default=found.mono))
             if self._is_armed and found.matches(self.case.outside_after):
                 self._is_armed = False
                 self._due.append((found.mono + self._number("outside_s"), self._outside))
@@ -157,6 +170,8 @@ class Play:
                 acts.append(Act(mono, "RESTART", body["reason"]))
         elif event.kind == "agent_replaced":
             acts.append(Act(mono, "REPLACE", body["reason"]))
+        elif event.kind == "agent_spawn_intended":
+            self._intended.append(mono)
         elif event.kind == "task_accepted":
             self.trace.accepted.append(mono)
 
@@ -205,6 +220,12 @@ class Play:
 
     def _tmux(self, *words: str) -> None:
         subprocess.run(["tmux", "-S", self.fleet.home.tmux(self.run), *words], check=False, capture_output=True)
+
+
+def with_compiled_modules() -> None:
+    """As installed. An environment without them makes each process of a fleet compile everything anew, which is more
+    work than all the rest."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def play(case: Case, leave: threading.Event, unit: float = UNIT) -> Trace:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from bench import accuracy_real, accuracy_virtual
+from bench import accuracy_real, accuracy_virtual, provenance
 from bench.accuracy_cases import CASES
 from bench.accuracy_form import Case
 from bench.accuracy_rounds import play_all
@@ -25,19 +26,21 @@ WRONG_MAX = 0.02
 DEAD_S_MAX = 1.0
 JOBS = 4
 """Fewer real runs at a time than in the test: here times are measured too."""
+DETAILS = "bench/results/accuracy-details.json"
 SETS = (("development", False), ("final", True))
 
 
 def measure() -> Sequence[Figure]:
     """All figures. What they are made of is in `results/accuracy-details.json`: each real run, and each virtual one in
     which something was not as it should be."""
+    before = provenance.take(DETAILS)
     accuracy_real.with_compiled_modules()
     real = [judge_trace(trace) for trace in play_all(CASES, accuracy_real.play, JOBS, tell)]
     virtual, usual = accuracy_virtual.measure(CASES)
     _show("on real screens", real)
     _show("on a virtual clock", virtual)
     _show("the usual approach on a virtual clock (a poll every 5 minutes, three without a change are critical)", usual)
-    _keep(real, virtual, usual)
+    _keep(real, virtual, usual, provenance.measured(DETAILS, before))
     return [
         *(figure for name, final in SETS for figure in _real_figures(f"real, {name}", of_set(real, final=final))),
         *(figure for name, final in SETS for figure in figures(f"virtual, {name}", of_set(virtual, final=final))),
@@ -139,10 +142,13 @@ def sentence(one: Verdict) -> str:
     return f"{one.case.name} ({' or '.join(one.case.truth)}): {'; '.join(words)}" if words else ""
 
 
-def _keep(real: Sequence[Verdict], virtual: Sequence[Verdict], usual: Sequence[Verdict]) -> None:
+def _keep(
+    real: Sequence[Verdict], virtual: Sequence[Verdict], usual: Sequence[Verdict], measured: Mapping[str, Any]
+) -> None:
     RESULTS.mkdir(exist_ok=True)
     parts = {"real": real, "virtual": virtual, "usual": usual}
     content = {
+        **measured,
         "not_modelled": dict(accuracy_virtual.NOT_MODELLED),
         **{
             part: {
@@ -156,7 +162,7 @@ def _keep(real: Sequence[Verdict], virtual: Sequence[Verdict], usual: Sequence[V
             for part, verdicts in parts.items()
         },
     }
-    (RESULTS / "accuracy-details.json").write_text(json.dumps(content, indent=1) + "\n")
+    (provenance.ROOT / DETAILS).write_text(json.dumps(content, indent=1) + "\n")
 
 
 def tell(trace: Trace, again: bool) -> None:

@@ -11,11 +11,9 @@ listed as tolerated, and passes.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import NoReturn
 
 from bench import accuracy_real
@@ -23,9 +21,7 @@ from bench.accuracy import RECALL_MIN, SETS, WRONG_MAX, chosen, figures, of_set,
 from bench.accuracy_form import Case
 from bench.accuracy_rounds import JOBS, Player, play_all
 from bench.accuracy_verdict import DEAD, Trace, Verdict, judge_trace, score
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-INTERRUPTED = 130
+from bench.harness import INTERRUPTED, clean_up_when_interrupted
 
 
 def failed(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -77,14 +73,6 @@ def _progress(count: int) -> Callable[[Trace, bool], None]:
     return told
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Once: cleaning up takes some seconds, and is not to be interrupted."""
-    for other in SIGNALS:
-        signal.signal(other, signal.SIG_IGN)
-    print("\ninterrupted; everything is being ended", file=sys.stderr, flush=True)
-    raise KeyboardInterrupt
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(64, f"error: {message}\nhint: python -m bench.accuracy_check --help\n")
@@ -99,8 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     flags = parser.parse_args(arguments)
     accuracy_real.with_compiled_modules()
     cases = chosen(flags.only, development=flags.development)
-    for number in SIGNALS:
-        signal.signal(number, _interrupt)
+    clean_up_when_interrupted()
     try:
         return check(cases, accuracy_real.play, flags.jobs)
     except KeyboardInterrupt:

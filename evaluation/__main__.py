@@ -9,11 +9,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+
+from bench import provenance
 
 from dogwatch.policy.zones import REFERENCE_AGENT_BYTES, REFERENCE_BYTES, TABLE
 from dogwatch.world.memory import memory
@@ -24,6 +26,8 @@ from evaluation.report import Progress, about, broken, table
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
+RESULTS = "docs/evaluation-real.json"
+"""Where the results are kept when they are written into the docs."""
 TOO_SMALL = 69
 
 
@@ -38,12 +42,13 @@ def main(arguments: Sequence[str]) -> int:
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     print(about(size), flush=True)
+    before = provenance.take(RESULTS)
     try:
         found = [_try(size, name) for name in ("naive", "admission")]
     except KeyboardInterrupt:
         print("\ninterrupted; everything was ended", file=sys.stderr)
         return INTERRUPTED
-    wrong = show(size, found, Path(flags.folder))
+    wrong = show(size, found, Path(flags.folder), provenance.measured(RESULTS, before))
     return 1 if wrong else 0
 
 
@@ -62,7 +67,9 @@ def _try(size: Size, name: str) -> dict[str, Any]:
         progress.clear()
 
 
-def show(size: Size, found: Sequence[dict[str, Any]], folder: Path) -> list[str]:
+def show(
+    size: Size, found: Sequence[dict[str, Any]], folder: Path, measured: Mapping[str, Any] | None = None
+) -> list[str]:
     """Prints and writes everything; returns what is not as it should be."""
     wrong = broken(*found)
     print("\n".join(["", *table(found), "", f"What ended processes that took too much: {found[0]['ended_by']}"]))
@@ -73,7 +80,7 @@ def show(size: Size, found: Sequence[dict[str, Any]], folder: Path) -> list[str]
             print(f"{one['name']}: RED: {why}")
     folder.mkdir(parents=True, exist_ok=True)
     limit_bytes = size.limit_mb * MB
-    result = {"about": about(size), "limit_bytes": limit_bytes, "starts": found, "wrong": wrong}
+    result = {"about": about(size), **(measured or {}), "limit_bytes": limit_bytes, "starts": found, "wrong": wrong}
     text = re.sub(r"\[\s+([\d.]+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(result, indent=1))  # one look, one line
     (folder / "evaluation.json").write_text(text + "\n")
     (folder / "evaluation.svg").write_text(draw(f"Memory left: {about(size)}", found, limit_bytes))

@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.accuracy_form import COMMON, Case, limits, partner, scenario
 from bench.accuracy_verdict import Act, Deed, Said, Trace, product_limits
+from bench.lateness import Lateness
 from dogwatch.ledger.api import START, Event
 from dogwatch.ledger.records import load
 from dogwatch.model.records import WatchRecord
@@ -49,10 +50,7 @@ class Play:
     def __init__(self, case: Case, unit: float, fleet: Fleet, leave: threading.Event) -> None:
         self.case, self.unit, self.fleet, self.leave = case, unit, fleet, leave
         own = limits(case)
-        self._sweep_s = own["sweep_s"] * unit
-        self._beat = 0.0
-        self._late_s = 0.0
-        self._intended: list[float] = []
+        self._lateness = Lateness(own["sweep_s"] * unit)
         self.trace = Trace(case=case, unit=unit, late_s=2 * own["sweep_s"] * unit + LATE_S, early_s=LATE_S)
         self.run = ""
         self._said: list[Said] = []
@@ -73,8 +71,8 @@ class Play:
         self._look_until(self._is_over, START_S_MAX + 2 * self.case.watch_s * self.unit)
         self._look()
         self.trace.end = time.monotonic()
-        if self._late_s > LATE_S:
-            self.trace.late = f"the machine was too busy: something was {self._late_s:.1f} s late"
+        if self._lateness.worst_s > LATE_S:
+            self.trace.late = f"the machine was too busy: something was {self._lateness.worst_s:.1f} s late"
         for said in sorted(self._said, key=lambda one: one.mono):
             self.trace.add(said)
 
@@ -107,17 +105,11 @@ class Play:
         return window is not None and now >= window[1] + tail
 
     def _read_beat(self) -> None:
-        """Each look of the watchdog begins with a sign of life. As soon as there is an agent, no look may come later
-        than the rules allow for: only a busy machine is so slow, or a watchdog that hangs."""
         try:
             _, mono = Path(self.fleet.home.beat("watchdog", self.run)).read_text().split()
         except (OSError, ValueError):
             return
-        if self._intended and self._beat:
-            newest = max(float(mono), self._beat)
-            waits = (newest - self._beat, time.monotonic() - newest)
-            self._late_s = max(self._late_s, *(wait - self._sweep_s for wait in waits))
-        self._beat = float(mono)
+        self._lateness.beat(float(mono), time.monotonic())
 
     def _read_truth(self) -> None:
         path = self.fleet.truth / "worker.jsonl"
@@ -135,8 +127,7 @@ class Play:
             found = Deed(deed["mono"], deed["did"], line.decode())
             self.trace.deeds.append(found)
             if found.did == "started":
-                # A process that takes so long to begin has used up time that its scenario means for something else.
-                self._late_s = max(self._late_s, found.mono - max(self._intended, default=found.mono))
+                self._lateness.start(found.mono)
             if self._is_armed and found.matches(self.case.outside_after):
                 self._is_armed = False
                 self._due.append((found.mono + self._number("outside_s"), self._outside))
@@ -171,7 +162,7 @@ class Play:
         elif event.kind == "agent_replaced":
             acts.append(Act(mono, "REPLACE", body["reason"]))
         elif event.kind == "agent_spawn_intended":
-            self._intended.append(mono)
+            self._lateness.intend(mono)
         elif event.kind == "task_accepted":
             self.trace.accepted.append(mono)
 

@@ -27,7 +27,7 @@ NO_SIMULATOR = "!src/dogwatch/sim/**/*.py"
 NO_INSTRUMENTS = "!src/dogwatch/testing/**/*.py"
 CREW = (PROGRAM, NO_COMMANDS, NO_SIMULATOR)
 """All that takes part in a run: the crew, what it calls, and the scripted agent."""
-ACCURACY = (*CREW, "bench/accuracy*.py", "tests/support/fleet.py")
+ACCURACY = (*CREW, "bench/accuracy*.py", "bench/lateness.py", "tests/support/fleet.py")
 
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "bench/results/accuracy.json": ACCURACY,

@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -208,7 +209,10 @@ def chosen(names: Sequence[str], *, development: bool) -> list[Case]:
     """The cases of these names, or all."""
     unknown = set(names) - {case.name for case in CASES}
     if unknown:
-        sys.exit(f"error: there is no case {', '.join(sorted(unknown))}")
+        close = get_close_matches(min(unknown), [case.name for case in CASES], 1)
+        print(f"error: there is no case {', '.join(sorted(unknown))}", file=sys.stderr)
+        print(f"hint: {f'did you mean {close[0]}?' if close else 'bench/accuracy_*.py have them'}", file=sys.stderr)
+        sys.exit(64)
     return [case for case in CASES if (not names or case.name in names) and not (development and case.final)]
 
 

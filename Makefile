@@ -1,7 +1,7 @@
 # The two commands are 'make demo' and 'make test'; each sets up all it needs.
-.PHONY: demo test test-realcli lint torture bench evaluation docs lock clean help
+.PHONY: demo test test-accuracy test-realcli lint torture bench evaluation docs lock clean help
 help:  ## list the commands
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 demo:  ## two pipelines of four scripted agents each, four faults injected and mended
 	@scripts/setup run
@@ -10,6 +10,10 @@ demo:  ## two pipelines of four scripted agents each, four faults injected and m
 test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
 	@.venv/bin/python -m pytest -n 6 --dist worksteal $(ARGS)
+
+test-accuracy:  ## 171 kinds of behaviour on real screens: none mistaken, nobody touched in error (ARGS='--only NAME')
+	@scripts/setup dev
+	@.venv/bin/python -m bench.accuracy_check $(ARGS)
 
 test-realcli:  ## the harness contract on real agent CLIs from npm, against the scripted model
 	@scripts/setup realcli
@@ -23,9 +27,9 @@ torture:  ## kill everything at random and lose nothing: ENGINE=sqlite|postgresq
 	@scripts/setup dev
 	@.venv/bin/python -m torture --engine $(or $(ENGINE),sqlite) --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench:  ## all benchmarks, or one: make bench NAME=ledger
-	@scripts/setup bench
-	@.venv/bin/python -m bench $(NAME)
+bench:  ## all benchmarks, or one: make bench NAME=ledger; STALE=1 lists results that are older than their code
+	@scripts/setup $(if $(STALE),run,bench)
+	@.venv/bin/python -m bench $(if $(STALE),--stale,$(NAME))
 
 evaluation:  ## what admission is worth: on real processes (about 10 min), or simulated (ARGS='overnight --seeds 2')
 	@scripts/setup run

@@ -12,14 +12,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.accuracy_form import COMMON, Case, limits, partner, scenario
 from bench.accuracy_verdict import Act, Deed, Said, Trace, product_limits
+from bench.lateness import Lateness
 from dogwatch.ledger.api import START, StoredEvent
 from dogwatch.ledger.records import load
 from dogwatch.model.records import WatchRecord
@@ -29,20 +30,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.fleet import Fleet
 
 UNIT = 1.0
-JOBS = 4
 POLL_S = 0.05
 LATE_S = 0.5
 """What a busy machine may add to the time between two looks."""
 START_S_MAX = 90.0
+STARTING = threading.BoundedSemaphore(2)
+"""So many cases start at a time: starting is nearly all the work that they make, and would hold up all others."""
+STARTING_S_MAX = 15.0
 SIZES = ((100, 30), (160, 48))
+
+
+class InterruptedPlayError(Exception):
+    """Whoever plays the cases wants to leave."""
 
 
 class Play:
     """One case on its own crew."""
 
-    def __init__(self, case: Case, unit: float, fleet: Fleet) -> None:
-        self.case, self.unit, self.fleet = case, unit, fleet
+    def __init__(self, case: Case, unit: float, fleet: Fleet, leave: threading.Event) -> None:
+        self.case, self.unit, self.fleet, self.leave = case, unit, fleet, leave
         own = limits(case)
+        self._lateness = Lateness(own["sweep_s"] * unit)
         self.trace = Trace(case=case, unit=unit, late_s=2 * own["sweep_s"] * unit + LATE_S, early_s=LATE_S)
         self.run = ""
         self._said: list[Said] = []
@@ -52,25 +60,34 @@ class Play:
         self._due: list[tuple[float, Callable[[], None]]] = []
         self._is_armed = bool(case.outside)
 
-    def play(self) -> Trace:
+    def play(self) -> None:
         """From the launch to the end of the label."""
-        self.run = self.fleet.launch(self.fleet.spec(_pipeline(self.case, self.unit), _scenarios(self.case, self.unit)))
-        give_up = time.monotonic() + START_S_MAX + 2 * self.case.watch_s * self.unit
-        while not self._is_over():
-            if time.monotonic() > give_up:
-                break
-            self._look()
-            time.sleep(POLL_S)
+        spec = self.fleet.spec(_pipeline(self.case, self.unit), _scenarios(self.case, self.unit))
+        with STARTING:
+            if self.leave.is_set():
+                raise InterruptedPlayError
+            self.run = self.fleet.launch(spec)
+            self._look_until(lambda: bool(self.trace.deeds), STARTING_S_MAX)
+        self._look_until(self._is_over, START_S_MAX + 2 * self.case.watch_s * self.unit)
         self._look()
         self.trace.end = time.monotonic()
+        if self._lateness.worst_s > LATE_S:
+            self.trace.late = f"the machine was too busy: something was {self._lateness.worst_s:.1f} s late"
         for said in sorted(self._said, key=lambda one: one.mono):
             self.trace.add(said)
-        return self.trace
+
+    def _look_until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        give_up = time.monotonic() + timeout_s
+        while not done() and time.monotonic() < give_up:
+            self._look()
+            if self.leave.wait(POLL_S):
+                raise InterruptedPlayError
 
     def _look(self) -> None:
+        self._read_beat()
+        self._read_events()
         self._read_truth()
         self._read_watch()
-        self._read_events()
         now = time.monotonic()
         due = [deed for mono, deed in self._due if mono <= now]
         self._due = [(mono, deed) for mono, deed in self._due if mono > now]
@@ -87,6 +104,13 @@ class Play:
         # As long as the label holds, its window ends with the present.
         return window is not None and now >= window[1] + tail
 
+    def _read_beat(self) -> None:
+        try:
+            _, mono = Path(self.fleet.home.beat("watchdog", self.run)).read_text().split()
+        except (OSError, ValueError):
+            return
+        self._lateness.beat(float(mono), time.monotonic())
+
     def _read_truth(self) -> None:
         path = self.fleet.truth / "worker.jsonl"
         if not path.exists():
@@ -102,6 +126,8 @@ class Play:
             self._pid = deed["pid"]
             found = Deed(deed["mono"], deed["did"], line.decode())
             self.trace.deeds.append(found)
+            if found.did == "started":
+                self._lateness.start(found.mono)
             if self._is_armed and found.matches(self.case.outside_after):
                 self._is_armed = False
                 self._due.append((found.mono + self._number("outside_s"), self._outside))
@@ -135,6 +161,8 @@ class Play:
                 acts.append(Act(mono, "RESTART", body["reason"]))
         elif event.kind == "agent_replaced":
             acts.append(Act(mono, "REPLACE", body["reason"]))
+        elif event.kind == "agent_spawn_intended":
+            self._lateness.intend(mono)
         elif event.kind == "task_accepted":
             self.trace.accepted.append(mono)
 
@@ -185,33 +213,27 @@ class Play:
         subprocess.run(["tmux", "-S", self.fleet.home.tmux(self.run), *words], check=False, capture_output=True)
 
 
-def play(case: Case, unit: float = UNIT) -> Trace:
-    """One case, from a new home to nothing left of it."""
+def with_compiled_modules() -> None:
+    """As installed. An environment without them makes each process of a fleet compile everything anew, which is more
+    work than all the rest."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def play(case: Case, leave: threading.Event, unit: float = UNIT) -> Trace:
+    """One case, from a new home to nothing left of it, or broken off when it is time to leave."""
     fleet = Fleet()
-    player = Play(case, unit, fleet)
+    player = Play(case, unit, fleet, leave)
     try:
-        return player.play()
+        player.play()
+    except InterruptedPlayError:
+        player.trace.problem = "interrupted"
     except Exception as error:
         player.trace.problem = f"{type(error).__name__}: {error}"
-        return player.trace
-    finally:
+    try:
         fleet.close()
-
-
-def play_all(
-    cases: Sequence[Case], unit: float = UNIT, jobs: int = JOBS, told: Callable[[Trace], None] = lambda trace: None
-) -> list[Trace]:
-    """All cases, several at a time, the longest first."""
-
-    def one(case: Case) -> Trace:
-        trace = play(case, unit)
-        told(trace)
-        return trace
-
-    ordered = sorted(cases, key=lambda case: -case.watch_s)
-    with ThreadPoolExecutor(jobs) as pool:
-        found = {trace.case.name: trace for trace in pool.map(one, ordered)}
-    return [found[case.name] for case in cases]
+    except Exception as error:
+        player.trace.problem = player.trace.problem or f"no clean end: {type(error).__name__}: {error}"
+    return player.trace
 
 
 def _scenarios(case: Case, unit: float) -> dict[str, Any]:

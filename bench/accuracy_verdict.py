@@ -13,6 +13,7 @@ what it did. The label of the case holds from `since` to `until` (`bench/accurac
   turn that dogwatch has interrupted. Who was interrupted sits at its prompt with its work undone, so it may be nudged.
 - A fault is missed where no right word came although the label held for `settle_s`, or where dogwatch acted on
   something else first. Where neither is so the trace is void: the label never had to be seen.
+- A trace is void as well where the machine was so busy that the watchdog looked later than these rules allow for.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class Trace:
     end: float = 0.0
     problem: str = ""
     """Why the trace says nothing."""
+    late: str = ""
+    """How late the machine was, where it was later than the rules allow for: then its times mean nothing."""
 
     def add(self, said: Said) -> None:
         """Notes a diagnosis where it is another one than before."""
@@ -154,8 +157,8 @@ def judge_trace(trace: Trace) -> Verdict:
     """What the rules say of a trace."""
     case, window = trace.case, trace.window()
     false = _false_actions(trace)
-    if trace.problem or window is None:
-        why = trace.problem or f"{case.since!r} never came"
+    if trace.problem or trace.late or window is None:
+        why = trace.problem or trace.late or f"{case.since!r} never came"
         return Verdict(case=case, void=why, false_actions=tuple((act.mono, act.action, act.because) for act in false))
     begin, end = window
     noticed = _noticed(trace, begin, end)

@@ -7,17 +7,24 @@ import importlib
 import json
 import os
 import platform
+import signal
 import sqlite3
 import statistics
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
+
+from bench import provenance
 
 RESULTS = Path(__file__).parent / "results"
 PLOT_COLUMNS_MAX = 3
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -85,8 +92,19 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def report(benchmark: str, figures: Sequence[Figure]) -> bool:
-    """Prints the figures, writes `results/NAME.json` and `results/NAME.png`; True when all targets are met."""
+def run(benchmark: str, measure: Callable[[], Sequence[Figure]]) -> bool:
+    """Measures, prints the figures, writes `results/NAME.json` and `.png`; True when all targets are met."""
+    path = f"bench/results/{benchmark}.json"
+    before = provenance.take(path)
+    figures = measure()
+    measured = provenance.measured(path, before)
+    if measured[provenance.KEY] is None:
+        print(f"warning: the sources of {benchmark} have changed meanwhile, so its results name none")
+    return report(benchmark, figures, measured)
+
+
+def report(benchmark: str, figures: Sequence[Figure], measured: Mapping[str, Any]) -> bool:
+    """The second half of `run`."""
     met = all(figure.met for figure in figures)
     rates = [rate for figure in figures for rate in figure.rates]
     _print(benchmark, figures)
@@ -95,6 +113,7 @@ def report(benchmark: str, figures: Sequence[Figure]) -> bool:
     content = {
         "benchmark": benchmark,
         "met": met,
+        **measured,
         "machine": machine(),
         "figures": [figure.as_json() for figure in figures],
         "operations_per_s": [rate.as_json() for rate in rates],
@@ -102,6 +121,25 @@ def report(benchmark: str, figures: Sequence[Figure]) -> bool:
     (RESULTS / f"{benchmark}.json").write_text(json.dumps(content, indent=2) + "\n")
     _plot(benchmark, [figure for figure in figures if figure.times_ms], rates)
     return met
+
+
+def clean_up_when_interrupted() -> None:
+    """Each of the signals becomes a KeyboardInterrupt, once: cleaning up takes some seconds, and is not to be
+    interrupted. Children that were forked meanwhile end by the signal as ever."""
+    owner = os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != owner:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        print("\ninterrupted; everything is being ended", file=sys.stderr, flush=True)
+        raise KeyboardInterrupt
+
+    for number in SIGNALS:
+        signal.signal(number, interrupt)
 
 
 def machine() -> dict[str, Any]:

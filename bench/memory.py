@@ -81,10 +81,10 @@ def _agents(count: int, size: int) -> Iterator[Mapping[str, ProcessId]]:
     below = f"i=0; while [ $i -lt {WORKERS} ]; do sleep 86400 & i=$((i+1)); done; wait"
     script = f"for n in {' '.join(map(str, range(shells)))}; do sh -c '{below}' & done; "
     script += "sleep 86400 & " * left + "wait"
-    started = [
-        subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, start_new_session=True) for _ in range(count)
-    ]
+    started: list[subprocess.Popen[bytes]] = []
     try:
+        for _ in range(count):
+            started.append(subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, start_new_session=True))
         boot = boot_id()
         roots = {f"bench-1/author-{number}": identify(one.pid, boot) for number, one in enumerate(started)}
         agents = {agent: root for agent, root in roots.items() if root is not None}

@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/reference/: python scripts/docs.py [--check]
+"""Writes the generated pages of docs/reference/ and the lines below figures: python scripts/docs.py [--check]
 
 Everything comes from the code itself. What the code does not say in words stands in the tables below, and a name
 that is missing there stops the script. With --check nothing is written; exit code 1 where a page is not current.
@@ -29,7 +29,11 @@ from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.spec import reference
 from dogwatch.world.home import Home
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from bench import measured
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 # So wide that argparse never breaks a usage line: where it would break one depends on the terminal and on Python.
 WIDTH = "2000"
 
@@ -175,13 +179,14 @@ def main() -> int:
     check: bool = parser.parse_args().check
     os.environ["COLUMNS"] = WIDTH
     REFERENCE.mkdir(parents=True, exist_ok=True)
-    stale = [name for name, make in PAGES.items() if not is_current(REFERENCE / name, make())]
-    for name in stale:
+    pages = {REFERENCE / name: make() for name, make in PAGES.items()} | measured.pages(ROOT)
+    stale = [path for path, text in pages.items() if not is_current(path, text)]
+    for path in stale:
         if check:
-            print(f"error: docs/reference/{name} is not current\nhint: make docs", file=sys.stderr)
+            print(f"error: {path.relative_to(ROOT)} is not current\nhint: make docs", file=sys.stderr)
         else:
-            (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
-            print(f"written: docs/reference/{name}")
+            path.write_text(pages[path], encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
     return 1 if check and stale else 0
 
 

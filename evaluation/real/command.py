@@ -11,11 +11,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from bench import provenance
 
 from dogwatch.cli.framework import INTERRUPTED, new_parser
 from dogwatch.errors import UsageError
@@ -28,6 +30,8 @@ from evaluation.real.plot import draw
 from evaluation.real.report import about, broken, table
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+RESULTS = "docs/evaluation-real.json"
+"""Where the results are kept when they are written into the docs."""
 TOO_SMALL = 69
 SMALLER = "--short needs less; python -m evaluation overnight simulates it and needs next to nothing"
 EXAMPLE = "python -m evaluation real --short --folder results"
@@ -44,12 +48,13 @@ def main(arguments: Sequence[str]) -> int:
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     print(about(size), flush=True)
+    before = provenance.take(RESULTS)
     try:
         found = [_try(size, name) for name in ("naive", "admission")]
     except KeyboardInterrupt:
         print("\ninterrupted; everything was ended", file=sys.stderr)
         return INTERRUPTED
-    wrong = show(size, found, Path(flags.folder))
+    wrong = show(size, found, Path(flags.folder), provenance.measured(RESULTS, before))
     return 1 if wrong else 0
 
 
@@ -68,7 +73,9 @@ def _try(size: Size, name: str) -> dict[str, Any]:
         progress.clear()
 
 
-def show(size: Size, found: Sequence[dict[str, Any]], folder: Path) -> list[str]:
+def show(
+    size: Size, found: Sequence[dict[str, Any]], folder: Path, measured: Mapping[str, Any] | None = None
+) -> list[str]:
     """Prints and writes everything; returns what is not as it should be."""
     wrong = broken(*found)
     print("\n".join(["", *table(found), "", f"What ended processes that took too much: {found[0]['ended_by']}"]))
@@ -79,7 +86,7 @@ def show(size: Size, found: Sequence[dict[str, Any]], folder: Path) -> list[str]
             print(f"{one['name']}: RED: {why}")
     folder.mkdir(parents=True, exist_ok=True)
     limit_bytes = size.limit_mb * MB
-    result = {"about": about(size), "limit_bytes": limit_bytes, "starts": found, "wrong": wrong}
+    result = {"about": about(size), **(measured or {}), "limit_bytes": limit_bytes, "starts": found, "wrong": wrong}
     text = re.sub(r"\[\s+([\d.]+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(result, indent=1))  # one look, one line
     (folder / "evaluation.json").write_text(text + "\n")
     (folder / "evaluation.svg").write_text(draw(f"Memory left: {about(size)}", found, limit_bytes))

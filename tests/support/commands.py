@@ -34,6 +34,8 @@ class Server:
                 cwd="/",
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
+                # Ctrl-C goes to all in the terminal's group, and cleaning up after it needs this server.
+                start_new_session=True,
             )
         atexit.register(self.close)
 

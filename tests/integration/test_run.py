@@ -15,6 +15,7 @@ import pytest
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.world import tmux
 from dogwatch.world.processes import environment
+from support.event_schema import wrong_events
 from support.fleet import Fleet
 from support.helpers import wait_for
 
@@ -88,6 +89,7 @@ def test_a_run_delivers_and_leaves_nothing_but_the_dispatcher(fleet: Fleet) -> N
         "message_sent", "task_dispatched", "message_delivered", "task_reported", "task_accepted", "phase_ended",
         "run_ended", "run_cleared",
     ]  # fmt: skip
+    assert wrong_events(fleet.events()) == []
     assert fleet.leftovers(["t-1"]) == []
     wait_for(lambda: len(fleet.processes()) == 1, 30, lambda: f"only the dispatcher: {fleet.processes()}")
     assert "crew dispatcher" in fleet.processes()[0]

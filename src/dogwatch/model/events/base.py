@@ -6,7 +6,7 @@ them: a captain writes most of the kinds, and ninety dataclasses would add a six
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
 from dogwatch.model.codec import encode
@@ -36,7 +36,7 @@ class Declared:
 
     def __init__(self, **fields: Any) -> None:
         # What is not given is found in the class, as the field's default.
-        if not self._required <= fields.keys() <= self._allowed:
+        if not (fields.keys() >= self._required and self._allowed.issuperset(fields)):
             missing, unknown = sorted(self._required - fields.keys()), sorted(fields.keys() - self._allowed)
             raise TypeError(f"{type(self).__name__}: missing fields {missing}, unknown fields {unknown}")
         self.__dict__.update(fields)
@@ -70,6 +70,8 @@ class Event(Declared):
     """Whether the body names the agent too: programs read it there."""
     keys: ClassVar[Mapping[str, str]] = {}
     """The body's keys by the names of the fields."""
+    _written: ClassVar[Sequence[tuple[str, str]] | None] = ()
+    """The same where all of them are always written, which is most often so; otherwise None."""
     run: str = ""
     agent: str = ""
 
@@ -77,18 +79,21 @@ class Event(Declared):
         super().__init_subclass__()
         cls.kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__)[1:]
         cls.keys = {name: name.removesuffix("_") for name in cls._fields if name not in COLUMNS}
+        cls._written = None if cls._defaults.keys() & cls.keys.keys() else tuple(cls.keys.items())
 
     @property
     def body(self) -> dict[str, Any]:
         """What the ledger keeps of it, as plain JSON values."""
-        given, defaults = self.__dict__, self._defaults
-        body: dict[str, Any] = {"agent": self.agent} if self.repeats_agent else {}
-        for name, key in self.keys.items():
-            if name in given:
-                value = given[name]
-                if name not in defaults or value != defaults[name]:
-                    body[key] = value if type(value) in _PLAIN else encode(value)
-        return body
+        given = self.__dict__
+        written = self._written
+        if written is None:
+            named = self.keys.items()
+            written = [(name, key) for name, key in named if name in given and not self._is_default(name, given[name])]
+        body = {key: value if type(value := given[name]) in _PLAIN else encode(value) for name, key in written}
+        return {"agent": self.agent, **body} if self.repeats_agent else body
+
+    def _is_default(self, name: str, value: object) -> bool:
+        return name in self._defaults and value == self._defaults[name]
 
     @classmethod
     def required(cls) -> tuple[str, ...]:

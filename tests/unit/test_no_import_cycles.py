@@ -129,3 +129,9 @@ def test_a_package_and_what_it_imports_are_a_cycle_where_that_imports_the_packag
     (package / "__init__.py").write_text("def act():\n    from house.one import y\nx = 1", encoding="utf-8")
     (package / "one.py").write_text("from house import x", encoding="utf-8")
     assert cycles(import_graph(tmp_path)) == {("house", "house.one")}
+
+
+def test_the_evaluation_has_no_import_cycle() -> None:
+    graph = import_graph(SOURCE.parent / "evaluation")
+    assert len(graph) > 10
+    assert cycles(graph) == set()

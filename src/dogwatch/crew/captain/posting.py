@@ -12,21 +12,14 @@ is taken away: it never reaches a model.
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 from functools import partial
 
-from dogwatch.coordination.agents import restart
-from dogwatch.coordination.instructions import note_refresh
-from dogwatch.coordination.mail import expire, put_away, send, text_of, typed_text
+from dogwatch.coordination.delivery import CANARY, deliver, give_up, note_step, retry
+from dogwatch.coordination.mail import expire, send, text_of, typed_text
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.harness import Harness, harness
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change
-from dogwatch.model.events.agents import GuardProven
-from dogwatch.model.events.mail import MessageDelivered, MessageRetried
-from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Case, has_client
@@ -34,10 +27,8 @@ from dogwatch.policy.versions import is_in_checkpoint
 
 ENTER = ("Enter",)
 ENTER_AGAIN_S = 2.0
-TRIES_MAX = 3
 AT_THE_PROMPT = ("idle", "error")
 """An error that has ended the turn stands above a prompt that is free."""
-CANARY = "canary"
 REFUSED_S = 0.5
 """How long a client must do nothing after the canary."""
 PROMPT_S = 10.0
@@ -88,11 +79,11 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
     if message.id in sight.turn.receipts:
         if message.kind == CANARY and not _is_refused(client, message, sight, helm.now):
             if helm.now.mono - sight.turn.receipts[message.id] > view.plan.limits.receipt_s:
-                helm.record(lambda tx: _give_up(tx, view, message, "the canary was refused, and is still there"))
+                helm.record(lambda tx: give_up(tx, view, message, "the canary was refused, and is still there"))
             elif _is_ours(client, message, sight) and _is_at_the_prompt(sight):
                 helm.world.hands.press(view.agents[message.to], client.clear_keys)
             return True
-        helm.record(lambda tx: _delivered(tx, message))
+        helm.record(lambda tx: deliver(tx, message))
         return True
     if not has_client(Case(view.agents[message.to], None, sight, view.limits_of(message.to), helm.now)):
         return False  # its screen is still there, and whatever reads the terminal now would take the text for its own
@@ -118,14 +109,14 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
         if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
             # As long as a client may need to draw a paste, none is repeated. One that never draws it does not read.
             if message.step == "pasted":
-                helm.record(lambda tx: _retry(tx, view, message))
+                helm.record(lambda tx: retry(tx, view, message))
             else:
                 _step(helm, message, "")  # a captain was killed before it pasted
         return True
     if _is_ours(client, message, sight) and _is_at_the_prompt(sight) and age > ENTER_AGAIN_S:
         return _press_enter(helm, view, message, client)
     if age > view.plan.limits.receipt_s and _may_type(client, sight, helm.now):
-        helm.record(lambda tx: _retry(tx, view, message))
+        helm.record(lambda tx: retry(tx, view, message))
     return True
 
 
@@ -133,7 +124,7 @@ def _post_more(helm: Helm, view: RunView, agent: str, sight: Sight) -> None:
     """While one letter lies in the box, others may lie there too."""
     for message in view.waiting_messages(agent)[1:]:
         if message.id in sight.turn.receipts:
-            helm.record(partial(_delivered, message=message))
+            helm.record(partial(deliver, message=message))
         elif not message.step and message.kind in MID_TURN and sight.turn.state == "working":
             _put_in_box(helm, view, message)
 
@@ -151,7 +142,7 @@ def _wait_for_hook(helm: Helm, view: RunView, message: MessageRecord, has_stoppe
     if helm.world.hands.take_from_box(view.agents[message.to], message):
         _step(helm, message, "")
     elif _age(helm.now, message) > view.plan.limits.receipt_s:
-        helm.record(lambda tx: _retry(tx, view, message))
+        helm.record(lambda tx: retry(tx, view, message))
     return True
 
 
@@ -232,68 +223,12 @@ def _press_enter(helm: Helm, view: RunView, message: MessageRecord, client: Harn
         if client.hooks:
             _step(helm, message, "entered")
         else:
-            helm.record(lambda tx: _delivered(tx, message))
+            helm.record(lambda tx: deliver(tx, message))
     return True
 
 
 def _step(helm: Helm, message: MessageRecord, step: str) -> None:
-    helm.record(lambda tx: _note_step(tx, message, step, tx.now, message.tries))
-
-
-def _note_step(tx: Tx, message: MessageRecord, step: str, at: Moment | None, tries: int) -> None:
-    record = change(tx, MessageRecord, message.key, lambda m: replace(m, step=step, step_at=at, tries=tries))
-    if not step and record.state in MESSAGE.ends:
-        put_away(tx, record)  # the agent has read it by itself and acknowledged it: it is on no way any more
-
-
-def _delivered(tx: Tx, message: MessageRecord) -> None:
-    def deliver(m: MessageRecord) -> MessageRecord:
-        # The agent may have read it by itself while it was being typed.
-        state = MESSAGE.step(m.state, "delivered") if m.state == "queued" else m.state
-        return replace(m, state=state, delivered=tx.now, step="")
-
-    record = change(tx, MessageRecord, message.key, deliver)
-    if record.state in MESSAGE.ends or message.kind in (CANARY, "refresh"):
-        put_away(tx, record)
-    if message.kind == "refresh":
-        note_refresh(tx, message)
-    if message.kind == CANARY:
-        key = f"agent/{message.run}/{message.to}"
-        change(tx, AgentRecord, key, lambda a: replace(a, guarded=message.incarnation))
-        tx.append(GuardProven(incarnation=message.incarnation, run=message.run, agent=message.to))
-    if message.kind == "dispatch":
-        key = f"task/{message.run}/{message.subject}"
-        change(tx, TaskRecord, key, lambda t: replace(t, delivered=tx.now) if _holds(t, message) else t)
-    event = MessageDelivered(
-        message=message.id,
-        kind_=message.kind,
-        subject=message.subject,
-        tries=message.tries + 1,
-        run=message.run,
-        agent=message.to,
-    )
-    tx.append(event, f"delivered:{message.key}")
-
-
-def _holds(task: TaskRecord, message: MessageRecord) -> bool:
-    return task.agent == message.to and task.incarnation == message.incarnation
-
-
-def _retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
-    """Once more; a client that never confirms what it was told is of no use and gets a new incarnation."""
-    if message.tries + 1 >= TRIES_MAX and message.state == "queued":
-        _give_up(tx, view, message, f"no receipt of {message.id} after {message.tries + 1} tries")
-        return
-    _note_step(tx, message, "", None, message.tries + 1)
-    event = MessageRetried(
-        message=message.id, kind_=message.kind, tries=message.tries + 1, run=message.run, agent=message.to
-    )
-    tx.append(event)
-
-
-def _give_up(tx: Tx, view: RunView, message: MessageRecord, why: str) -> None:
-    reason = "guard_silent" if message.kind == CANARY else "undelivered"
-    restart(tx, view, view.agents[message.to], reason, [f"hooks: {why}"])
+    helm.record(lambda tx: note_step(tx, message, step))
 
 
 def _age(now: Moment, message: MessageRecord) -> float:

@@ -15,9 +15,9 @@ import pytest
 from dogwatch.actions import postbox, sandbox
 from dogwatch.actions.spawn import SpawnFailedError, spawn
 from dogwatch.coordination.agents import restart
+from dogwatch.coordination.delivery import note_step
 from dogwatch.coordination.mail import send
 from dogwatch.coordination.usage import AgentTally
-from dogwatch.crew.captain.posting import _note_step
 from dogwatch.crew.watchdog.books import Books
 from dogwatch.guard.fast import is_canary
 from dogwatch.harness.claude import Claude
@@ -211,7 +211,7 @@ def test_a_letter_that_was_acknowledged_on_its_way_is_put_away(ledger: SqliteSto
     letter = ledger.run(lambda tx: send(tx, receiver, "mail", "from-x", "hello", sender="x", key="k"))
     on_its_way = replace(letter, state="acknowledged", step="posted")
     ledger.run(lambda tx: save(tx, on_its_way))
-    ledger.run(lambda tx: _note_step(tx, on_its_way, "", None, 1))
+    ledger.run(lambda tx: note_step(tx, on_its_way, ""))
     assert ledger.read(lambda reader: load(reader, MessageRecord, letter.key)) is None
     assert ledger.read(lambda reader: load(reader, MessageRecord, f"past-{letter.key}")) is not None
 

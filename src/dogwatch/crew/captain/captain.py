@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dogwatch.actions.spawn import PASSING
@@ -38,6 +38,9 @@ from dogwatch.model.view import RunView
 from dogwatch.policy.needs import waits_at_gate
 from dogwatch.policy.route import SpawnAgent, decide, overdue
 
+LEFT = -1.0
+"""How a stage ends the step where the captain's work is over."""
+AT_ONCE = 0.0
 TYPING_WAIT_S = 0.1
 FAILURE_WAIT_S = 1.0
 DECISIONS_MAX = 20
@@ -59,6 +62,8 @@ class Captain:
         self._checks: ChecksRecord | None = None
         self._checked: Moment | None = None
         self._prepared = False
+        self._watched = False
+        """Whether the watchdog lives, as of this step."""
         self._failures = 0
         self._holds: bool | None = None
         """Whether sub-agents are held; a captain that takes over does not know."""
@@ -82,37 +87,89 @@ class Captain:
         return wait_s
 
     def _command(self, helm: Helm) -> float | None:
+        """Goes through the stages until one ends the step; the last one always does."""
+        for stage in STAGES:
+            ends = stage.do(self, helm)
+            if ends is not None:
+                return None if ends == LEFT else ends
+        raise AssertionError("the last stage ends the step")
+
+    # The stages, in their order in STAGES
+
+    def _serve_door(self, helm: Helm) -> float | None:
         for request in helm.world.door.requests():
             request.answer(answer(helm, request.body))
+        return None
+
+    def _end(self, helm: Helm) -> float | None:
         run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
         if run is None or run.over:
             return self._finish(helm, helm.view())
         if cause := self._ending(helm, run):
             end_run(helm, "FAILED", cause)
-            return 0.0
+            return AT_ONCE
+        return None
+
+    def _prepare(self, helm: Helm) -> float | None:
+        run = helm.view().run
         if not self._prepared:
             helm.world.hands.prepare(run)
             self._prepared = True
         helm.world.hands.keep_model(run)
         self._hold_launches(helm)
-        watched = self._keep_crew(helm, helm.view())
-        self._settle(helm)
+        return None
+
+    def _keep_crew(self, helm: Helm) -> float | None:
+        self._watched = self._revive(helm, helm.view())
+        return None
+
+    def _settle(self, helm: Helm) -> float | None:
+        """Orders and alerts, oldest first; each sees what the one before has changed."""
+        for item in helm.ledger.read(lambda r: [*r.items(orders_queue(self.run)), *r.items(alerts_queue(self.run))]):
+            helm.world.eyes.pulse()
+            view = helm.view()
+            if item.queue == orders_queue(self.run):
+                obey(helm, view, item)
+            else:
+                settle_alert(helm, view, item)
+        return None
+
+    def _hear(self, helm: Helm) -> float | None:
         reconcile(helm)
         look_after_check_ins(helm)
+        return None
+
+    def _verify(self, helm: Helm) -> float | None:
         view = helm.view()
         look_after_overdue(helm, view)
         verify(helm, view)
+        return None
+
+    def _check(self, helm: Helm) -> float | None:
         view = helm.view()
         if view.run.started is not None and (self._checked is None or helm.now.since(self._checked) >= CHECK_S):
             self._checks, self._checked = check(helm, view, self._checks), helm.now
         look_after_versions(helm, view)
-        if look_for_progress(helm, helm.view()):
-            return 0.0
-        more = self._route(helm, watched)
+        return AT_ONCE if look_for_progress(helm, helm.view()) else None
+
+    def _route(self, helm: Helm) -> float | None:
+        """Decides until nothing is left to decide, or a step's share is used up. A person is told before the next."""
+        share = DECISIONS_MAX
+        changed = True
+        while changed and share > 0:
+            view = helm.view()
+            decisions = [d for d in decide(view, helm.now) if self._may(helm, view, d)][:share]
+            changed = False
+            for decision in decisions:
+                helm.world.eyes.pulse()
+                changed = carry_out(helm, view, decision) or changed
+            share -= len(decisions)
         view = helm.view()
         send_notices(helm, view)
-        if view.run.over or more:
-            return 0.0
+        return AT_ONCE if view.run.over or changed else None
+
+    def _post(self, helm: Helm) -> float | None:
+        view = helm.view()
         if post(helm, view):
             return TYPING_WAIT_S
         return max(TYPING_WAIT_S, min(view.plan.limits.sweep_s, BEAT_S, view.next_spawn_s(helm.now)))
@@ -153,38 +210,13 @@ class Captain:
             return "; ".join(filter(None, (late, waits_at_gate(helm.view()))))
         return ordered[0] if ordered else ""
 
-    def _settle(self, helm: Helm) -> None:
-        """Orders and alerts, oldest first; each sees what the one before has changed."""
-        for item in helm.ledger.read(lambda r: [*r.items(orders_queue(self.run)), *r.items(alerts_queue(self.run))]):
-            helm.world.eyes.pulse()
-            view = helm.view()
-            if item.queue == orders_queue(self.run):
-                obey(helm, view, item)
-            else:
-                settle_alert(helm, view, item)
-
-    def _route(self, helm: Helm, watched: bool) -> bool:
-        """Decides until nothing is left to decide; True where a step's share is used up and more may be left."""
-        share = DECISIONS_MAX
-        while share > 0:
-            view = helm.view()
-            decisions = [d for d in decide(view, helm.now) if self._may(helm, view, d, watched=watched)][:share]
-            changed = False
-            for decision in decisions:
-                helm.world.eyes.pulse()
-                changed = carry_out(helm, view, decision) or changed
-            if not changed:
-                return False
-            share -= len(decisions)
-        return True
-
-    def _may(self, helm: Helm, view: RunView, decision: object, *, watched: bool) -> bool:
+    def _may(self, helm: Helm, view: RunView, decision: object) -> bool:
         """Whether the decision can be carried out now. No agent starts before the watchdog watches, or on an account
         whose provider refuses work."""
         if not isinstance(decision, SpawnAgent):
             return True
         account = account_of(view, view.agents[decision.agent])
-        if not watched or helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is not None:
+        if not self._watched or helm.ledger.read(lambda r: held(r, self.run, account, helm.now)) is not None:
             stop_waiting(helm, view.agents[decision.agent])
             return False
         return True
@@ -201,7 +233,7 @@ class Captain:
                 world.hands.end_silent_crew(record.process)
                 ledger.run(partial(note_loss, record=record, need="silent", quiet_s=quiet_s))
 
-    def _keep_crew(self, helm: Helm, view: RunView) -> bool:
+    def _revive(self, helm: Helm, view: RunView) -> bool:
         """Revives the watchdog and a dead dispatcher; True while the watchdog lives."""
         eyes, hands = helm.world.eyes, helm.world.hands
         watchdog = view.crew.get("watchdog")
@@ -216,7 +248,7 @@ class Captain:
         eyes.watch([record.process for record in (watchdog, dispatcher) if record is not None] + gates)
         return life == "alive"
 
-    def _finish(self, helm: Helm, view: RunView) -> float | None:
+    def _finish(self, helm: Helm, view: RunView) -> float:
         """The run is over: nothing of it stays on the machine, and who wants to be told is told before the captain
         leaves. The watchdog leaves by itself once the first is recorded."""
         if not view.run.cleared:
@@ -228,7 +260,7 @@ class Captain:
         if unsent(helm):
             return BEAT_S
         self._leave(helm, lambda tx: True)
-        return None
+        return LEFT
 
     def _count_once_more(self, helm: Helm, view: RunView) -> dict[str, AgentTally]:
         """What the agents have used until their end."""
@@ -255,3 +287,25 @@ class Captain:
             tx.release(self.lease)
 
         helm.record(fn)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of every step, and why it stands where it does. It returns how long to wait where it ends the step."""
+
+    do: Callable[[Captain, Helm], float | None]
+    reason: str
+
+
+STAGES = (
+    Stage(Captain._serve_door, "agents wait for their answers, and what they report changes what is decided below"),
+    Stage(Captain._end, "nothing is started or mended in a run that is over, past its deadline or ended by order"),
+    Stage(Captain._prepare, "folders, scripted model and the hold on launches must be there before anybody starts"),
+    Stage(Captain._keep_crew, "no agent starts unwatched, so the watchdog is looked after before anything is routed"),
+    Stage(Captain._settle, "orders and alerts come before routine: what they change is routed in the same step"),
+    Stage(Captain._hear, "objections and answers may open work again that would otherwise count as finished"),
+    Stage(Captain._verify, "the effect of earlier actions is looked for before new ones are taken"),
+    Stage(Captain._check, "self-checks, instructions, the run's own progress: what is wrong is known before routing"),
+    Stage(Captain._route, "all that is known now decides who starts, who gets work and what ends"),
+    Stage(Captain._post, "what the stages above have queued is typed last: nothing goes out that was overtaken"),
+)

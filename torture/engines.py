@@ -95,7 +95,7 @@ class PostgresEngine:
     def __init__(self) -> None:
         # The tests know how to start a server; only this engine needs them.
         sys.path.append(str(Path(__file__).parent.parent / "tests"))
-        self._server: Any = importlib.import_module("postgres").new_server(fsync="on", full_page_writes="on")
+        self._server: Any = importlib.import_module("support.postgres").new_server(fsync="on", full_page_writes="on")
         self.url: str = self._server.new_database()
         importlib.import_module("dogwatch.ledger.postgres")
 

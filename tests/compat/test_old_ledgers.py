@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from dogwatch.ledger.api import START, Store
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.testing.clock import ManualClock
 from dogwatch.testing.events import PlainEvent
-from support.postgres import Server, binaries, database, postgres
+from support.postgres import Server, database, postgres, restore
 
 __all__ = ["database", "postgres"]
 
@@ -40,7 +39,7 @@ def test_an_old_file_opens_with_everything_in_it_and_goes_on(tmp_path: Path, ver
 
 @pytest.mark.parametrize("version", range(POSTGRES_FIRST, VERSION + 1))
 def test_an_old_database_opens_with_everything_in_it_and_goes_on(database: str, version: int) -> None:
-    restore(database, version)
+    restore(database, HERE / f"postgres-v{version}.sql")
     clock = ManualClock()
     with closing(open_store(database, clock)) as store:
         has_everything_and_goes_on(store, clock)
@@ -57,19 +56,12 @@ def test_a_newer_file_is_refused_with_a_hint(tmp_path: Path) -> None:
 
 
 def test_a_newer_database_is_refused_with_a_hint(postgres: Server, database: str) -> None:
-    restore(database, VERSION)
+    restore(database, HERE / f"postgres-v{VERSION}.sql")
     name = database.rpartition("/")[2]
     postgres.execute(f"UPDATE dogwatch.facts SET value = '{VERSION + 1}' WHERE name = 'version'", name)
     with pytest.raises(LedgerTooNewError) as caught:
         open_store(database, ManualClock())
     assert "upgrade" in caught.value.hint
-
-
-def restore(url: str, version: int) -> None:
-    """Fills a database from the dump of a version."""
-    dump = str(HERE / f"postgres-v{version}.sql")
-    argv = [str(binaries() / "psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file", dump, url]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
 
 def has_everything_and_goes_on(store: Store, clock: ManualClock) -> None:

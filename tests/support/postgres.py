@@ -412,6 +412,12 @@ def shared_server() -> Server:
     return new_server()
 
 
+def restore(url: str, dump: Path) -> None:
+    """Fills a database from a dump."""
+    argv = [str(binaries() / "psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file", str(dump), url]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A server that tests share: for those that leave it running and its settings alone."""

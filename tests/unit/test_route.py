@@ -270,6 +270,15 @@ def test_a_reviewer_that_was_given_up_fails_the_review_also_before_it_was_asked(
         assert found.state in ("failed", "skipped")
 
 
+def test_a_reviewer_that_was_given_up_after_a_round_fails_the_next_one() -> None:
+    """Its verdict was of the round before; to ask it again and again would never end."""
+    agents = {**AGENTS, "judge": agent("judge", **LOST)}
+    (found,) = decide(done(checkpoints=review("revised", 1, judge=False), agents=agents), NOW)
+    assert isinstance(found, route.CloseCheckpoint)
+    assert found.state == "failed"
+    assert "judge is lost" in found.notes
+
+
 def test_a_review_of_work_that_failed_is_skipped() -> None:
     what = plan(PHASE, on_task_failure="partial")
     found = decide(view(what, tasks=[task(state="failed")], checkpoints=review()), NOW)

@@ -293,7 +293,9 @@ def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
     if all(task.state == "failed" for task in authored):
         return [CloseCheckpoint(plan.name, "skipped", f"{plan.author} failed")]
     asked = plan.reviewers
-    lost = [agent for agent in asked if view.agents[agent].state == "ERROR" and not record.has_voted(agent)]
+    # A verdict of a round that is closed does not serve for the next.
+    voted = [agent for agent in asked if record.state == "asked" and record.has_voted(agent)]
+    lost = [agent for agent in asked if view.agents[agent].state == "ERROR" and agent not in voted]
     if lost:
         return [CloseCheckpoint(plan.name, "failed", f"reviewer {lost[0]} is lost: {view.agents[lost[0]].cause}")]
     if record.state in ("open", "revised"):

@@ -32,7 +32,7 @@ INVARIANTS = {
     "every_end_is_recorded": "Whoever ends an agent's process has recorded before why: a later incarnation, an agent "
     "that was given up, or a run that is over.",
     "kill_table_holds": "A captain ends agents of its own run, its watchdog and the dispatcher, the dispatcher ends "
-    "captains, and a watchdog ends nobody.",
+    "captains, and watchdogs that no captain can end, and a watchdog ends nobody.",
     "no_healthy_crew_ended": "No crew member is ended while it goes on making steps.",
     "one_process_for_each_incarnation": "No agent has two living processes, and no incarnation is started twice in one "
     "boot.",
@@ -173,12 +173,18 @@ class Invariants(Witness):
         who = f"{berth.name} {berth.run}".strip()
         allowed = {
             "captain": berth.name == "dispatcher" or (berth.name == "watchdog" and berth.run == run),
-            "dispatcher": berth.name == "captain",
+            # A stopped watchdog may hold the ledger; its captain would end it, but that is dead or stopped itself.
+            "dispatcher": berth.name == "captain" or (berth.name == "watchdog" and not self._has_captain(berth.run)),
         }
         if not allowed.get(by, False):
             self.broken("kill_table_holds", f"{by} {run} ended {who}".replace("  ", " "))
         if not berth.stopped:
             self.broken("no_healthy_crew_ended", f"{who} was ended by {by} {run}".rstrip())
+
+    def _has_captain(self, run: str) -> bool:
+        """Whether the run has a captain that makes steps."""
+        captain = self._machine.berth("captain", run)
+        return captain is not None and not captain.stopped
 
     def joined(self, berth: Berth, lease: Lease) -> None:
         known = self._fences.get(lease.name, 0)

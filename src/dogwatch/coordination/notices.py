@@ -1,12 +1,15 @@
-"""Notices: what a person must be told, queued in the same transaction as what it is about."""
+"""Notices: what a person must be told, queued in the same transaction as what it is about, and sent once each."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import load, load_plan
+from dogwatch.coordination.queues import settle
+from dogwatch.ledger.api import Item, Tx
+from dogwatch.ledger.records import load, load_plan, save
+from dogwatch.model.events.operator import NoticeFailed, NoticeSent
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.process import ProcessId
@@ -14,6 +17,8 @@ from dogwatch.model.records import CrewRecord
 
 TITLE_MAX = 200
 BODY_MAX = 4000
+PAUSES_S = (5.0, 30.0)
+"""Before the second and the third attempt; there is no fourth."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -55,6 +60,46 @@ def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: 
         "body": _CONTROL.sub("", body)[:BODY_MAX],
     }
     return tx.push(notices_queue(run), notice, f"{kind}:{key}") is not None
+
+
+def intend(tx: Tx, record: NoticeRecord) -> None:
+    """This attempt is about to be started."""
+    save(tx, record)
+
+
+def confirm(tx: Tx, record: NoticeRecord, process: ProcessId) -> None:
+    """The attempt was started with this sender."""
+    save(tx, replace(record, process=process))
+
+
+def conclude(tx: Tx, run: str, item: Item, attempt: int, taken: Sequence[str], reasons: Sequence[str]) -> None:
+    """The notice is done, for good, or waits for its next attempt."""
+    if reasons and attempt <= len(PAUSES_S):
+        again = tx.now.plus(PAUSES_S[attempt - 1])
+        save(tx, NoticeRecord(run=run, item=item.id, attempt=attempt, sending=False, not_before=again))
+        return
+    settle(tx, item)
+    tx.delete(f"notice/{run}/{item.id}")
+    sent = NoticeSent(
+        notice=item.id,
+        kind_=item.body["kind"],
+        title=str(item.body["title"]),
+        attempts=attempt,
+        ways=tuple(taken),
+        run=run,
+        agent=str(item.body["agent"]),
+    )
+    failed = NoticeFailed(
+        notice=sent.notice,
+        kind_=sent.kind_,
+        title=sent.title,
+        attempts=attempt,
+        ways=sent.ways,
+        reason="; ".join(reasons),
+        run=run,
+        agent=sent.agent,
+    )
+    tx.append(failed if reasons else sent, f"notice:{run}:{item.id}")
 
 
 def _machine_has_ways(tx: Tx, run: str) -> bool:

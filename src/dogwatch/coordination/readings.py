@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.coordination.instructions import HELD
+from dogwatch.coordination.instructions import HELD, let_go
 from dogwatch.coordination.mail import expire, send
+from dogwatch.coordination.reviews import hear_mail
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change, load_all, save
+from dogwatch.ledger.records import change, load_all, load_run, save
 from dogwatch.model import brief
 from dogwatch.model.events.instructions import InstructionsChanged, InstructionsRead, RefreshExpired
 from dogwatch.model.records import MessageRecord
+from dogwatch.model.redact import Redactor
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import versions
@@ -88,3 +90,11 @@ def lapse(tx: Tx, view: RunView, agent: str) -> None:
         agent=agent,
     )
     tx.append(event)
+
+
+def send_on(tx: Tx, message: MessageRecord, redactor: Redactor) -> None:
+    """A letter that was held back goes out: its sender owes no reading any more."""
+    view = load_run(tx, message.run)
+    receiver = view.agents[view.current(message.to)]
+    if let_go(tx, message, receiver):
+        hear_mail(tx, view, message, redactor)

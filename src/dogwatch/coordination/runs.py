@@ -1,16 +1,24 @@
-"""How a run comes into being: its plan, its record and its agents, in one transaction."""
+"""A run from its creation, with its plan, its record and its agents, to its end, and what later runs learn from it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dogwatch.coordination.notices import push_notice
 from dogwatch.errors import RefusedError
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import save
+from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.records import change, load, save
 from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
-from dogwatch.model.events.runs import RunCreated
+from dogwatch.model.events.alerts import SelfCheckFailed
+from dogwatch.model.events.runs import MilestoneReached, RunCreated, RunEnded, RunStarted
+from dogwatch.model.lifecycle import AGENT, RUN, RunEnd
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import Plan
-from dogwatch.model.records import AgentRecord, RunRecord, Stage
+from dogwatch.model.records import AgentRecord, CheckResult, ChecksRecord, RunRecord, Stage, TaskRecord
+from dogwatch.model.view import RunView
+from dogwatch.policy.learning import SAMPLES_MAX
 
 
 def create_run(
@@ -62,6 +70,73 @@ def create_run(
     )
     tx.append(event, f"created:{name}")
     return run
+
+
+def begin(tx: Tx, run: str) -> None:
+    """All agents are there that the gate lets start for now: the work begins."""
+    tx.append(RunStarted(run=run), f"started:{run}")
+    change(tx, RunRecord, f"run/{run}", lambda r: replace(r, state=RUN.step(r.state, "RUNNING"), started=tx.now))
+
+
+def end(tx: Tx, run: str, state: RunEnd, cause: str, sha256: str = "") -> bool:
+    """The run is over, with a named cause where it is not complete; False where it was over before."""
+    record = load(tx, RunRecord, f"run/{run}")
+    if record is None or record.over:
+        return False
+    save(tx, replace(record, state=RUN.step(record.state, state), ended=tx.now, cause=cause, sha256=sha256))
+    tx.append(RunEnded(state=state, cause=cause, sha256=sha256, run=run), f"ended:{run}")
+    if not sha256:
+        push_notice(tx, run, "ended", "run", f"the run ended as {state}", cause)
+    for document in tx.scan(f"agent/{run}/"):
+        change(tx, AgentRecord, document.key, lambda a: _final(a, state, cause))
+    return True
+
+
+def reach_milestones(tx: Tx, view: RunView, done: TaskRecord) -> None:
+    """Those that this task, accepted just now, was the last for."""
+    accepted = {**view.tasks, done.task: done}
+    for milestone in view.plan.milestones:
+        if done.dispatch not in milestone.after:
+            continue
+        needed = [task for task in accepted.values() if task.dispatch in milestone.after]
+        if {task.dispatch for task in needed} == set(milestone.after) and all(t.state == "accepted" for t in needed):
+            op_id = f"milestone:{view.run.run}:{milestone.name}"
+            tx.append(MilestoneReached(milestone=milestone.name, run=view.run.run), op_id)
+
+
+def learn(tx: Tx, view: RunView, task: TaskRecord, took_s: float) -> None:
+    """Keeps how long the task took, for later runs of the pipeline. One that was rescued took less than it seems, what
+    agents give one another is not the pipeline's, and a rehearsal teaches nothing."""
+    role = view.role_of(task.agent)
+    if role is not None and not task.rescued and not task.sender and view.run.stage is None:
+        kept = [*learned(tx, view, role.name), round(took_s, 3)][-SAMPLES_MAX:]
+        tx.put(_history(view, role.name), {"took_s": kept})
+
+
+def learned(reader: Reader, view: RunView, role: str) -> Sequence[float]:
+    """How long the role's tasks took in earlier runs of the pipeline, oldest first."""
+    past = reader.get(_history(view, role))
+    return list(past.body["took_s"]) if past is not None else []
+
+
+def note_checks(tx: Tx, record: ChecksRecord, failed: Sequence[CheckResult]) -> None:
+    """The captain's latest round of checks; what has just failed is an event."""
+    save(tx, record)
+    for one in failed:
+        tx.append(SelfCheckFailed(check=one.name, detail=one.detail, run=record.run))
+
+
+def _final(agent: AgentRecord, state: str, cause: str) -> AgentRecord:
+    if agent.state in AGENT.ends:
+        return agent
+    if state == "FAILED":
+        return replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=agent.cause or f"the run failed: {cause}")
+    handed_off = agent.state if agent.state == "HANDED_OFF" else AGENT.step(agent.state, "HANDED_OFF")
+    return replace(agent, state=AGENT.step(handed_off, "SUCCEEDED"))
+
+
+def _history(view: RunView, role: str) -> str:
+    return f"history/{view.plan.name}/{role}"
 
 
 def _next(tx: Tx, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Tasks and reviews change hands: the transitions that routing, mending and the door have in common."""
+"""Tasks: dispatched or offered, claimed, judged by their outputs, returned, accepted or given up."""
 
 from __future__ import annotations
 
@@ -8,17 +8,58 @@ from dataclasses import replace
 
 from dogwatch.coordination.instructions import brief_line, note_brief
 from dogwatch.coordination.mail import send
+from dogwatch.coordination.runs import learn, reach_milestones
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import brief, plan
-from dogwatch.model.events.tasks import DispatchMiscounted, TaskFailed, TaskRescued, TaskReturned
+from dogwatch.model.events.clients import AgentError
+from dogwatch.model.events.tasks import (
+    DispatchMiscounted,
+    TaskAccepted,
+    TaskDispatched,
+    TaskFailed,
+    TaskOffered,
+    TaskRescued,
+    TaskReturned,
+)
 from dogwatch.model.lifecycle import AGENT, TASK
 from dogwatch.model.plan import Output
 from dogwatch.model.records import AgentRecord, TaskRecord
+from dogwatch.model.tally import Failure
 from dogwatch.model.versions import DispatchCount
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.markers import OPEN, miscounts
+
+
+def dispatch(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: dict[str, str]) -> None:
+    """The task goes to the agent. `marker` is what its outputs look like now."""
+    taken = assign(tx, view, task, agent, marker)
+    body = dispatch_text(view, taken, agent)
+    # The moment makes it another message where the record of an earlier dispatch was lost.
+    message = send(tx, agent, "dispatch", task.task, body, key=f"{task.task}:{taken.sends}:{tx.now.wall:.6f}")
+    event = TaskDispatched(
+        task=task.task,
+        attempt=taken.attempt,
+        incarnation=agent.incarnation,
+        message=message.id,
+        expect_s=task.expect_s,
+        expect_from=task.expect_from,
+        outputs=tuple(output.path for output in taken.outputs),
+        sender=task.sender,
+        run=task.run,
+        agent=agent.agent,
+    )
+    tx.append(event)
+    check_counter(tx, task.run)
+
+
+def offer(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord) -> None:
+    """The task is offered to the agent; whoever claims it first has it."""
+    text = brief.offer(task.task, fill(task.text, view, agent))
+    message = send(tx, agent, "offer", task.task, text, key=task.task)
+    event = TaskOffered(task=task.task, message=message.id, run=task.run, agent=agent.agent)
+    tx.append(event, f"offer:{message.id}")
 
 
 def assign(tx: Tx, view: RunView, task: TaskRecord, agent: AgentRecord, marker: dict[str, str]) -> TaskRecord:
@@ -54,6 +95,49 @@ def dispatch_text(view: RunView, task: TaskRecord, agent: AgentRecord) -> str:
     text = task.text if task.sender else fill(task.text, view, agent)
     words = [word for word in (prompt, brief_line(view, agent), given, text) if word]
     return brief.dispatch(task.task, "\n".join(words), outputs, task.note)
+
+
+def accept(tx: Tx, view: RunView, task: TaskRecord) -> None:
+    """The task is done: its outputs are as they must be. Who has sent it is told."""
+    count_end(tx, task)
+    done = save(tx, replace(task, state=TASK.step(task.state, "accepted"), finished=tx.now, note=""))
+    took_s = tx.now.since(done.dispatched) if done.dispatched else 0.0
+    event = TaskAccepted(
+        task=task.task,
+        attempt=task.attempt,
+        rescued=task.rescued,
+        took_s=round(took_s, 3),
+        run=task.run,
+        agent=task.agent,
+    )
+    tx.append(event)
+    release_agent(tx, task)
+    tell_sender(tx, task, brief.result(task.task, task.agent, ", ".join(o.path for o in task.outputs), ""))
+    learn(tx, view, done, took_s)
+    reach_milestones(tx, view, done)
+
+
+def reject(tx: Tx, task: TaskRecord, reason: str) -> None:
+    """The task was reported, and its outputs are not as they must be: that is an error of the agent's."""
+    failure = Failure("validation_failure", "report", reason)
+    event = AgentError(
+        incarnation=task.incarnation,
+        severity=failure.severity,
+        count=task.attempt,
+        type=failure.type,
+        tool=failure.tool,
+        message=f"{task.task}: {reason}",
+        run=task.run,
+        agent=task.agent,
+    )
+    tx.append(event)
+    return_or_fail(tx, task, reason)
+
+
+def revise(tx: Tx, task: TaskRecord, note: str, told: str) -> None:
+    """Accepted work goes back to its author with the note; `told` is what the event says of it."""
+    save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
+    tx.append(TaskReturned(task=task.task, note=told, run=task.run, agent=task.agent))
 
 
 def return_or_fail(tx: Tx, task: TaskRecord, reason: str) -> bool:

@@ -6,21 +6,18 @@ that takes over finds its result, waits for its process, or starts the next one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 
 from dogwatch.actions import keeper
 from dogwatch.actions.check_in import LIMIT_S
-from dogwatch.coordination.admission import release
+from dogwatch.coordination.checkins import CheckInRecord, conclude, confirm, intend
 from dogwatch.coordination.launches import check_in_launch
-from dogwatch.coordination.mail import send
-from dogwatch.coordination.queues import checkins_queue, settle
+from dogwatch.coordination.queues import checkins_queue
 from dogwatch.crew.captain.admitting import admit, must_wait
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import load, save
-from dogwatch.model.events.operator import CheckInAnswered, CheckInFailed
-from dogwatch.model.process import ProcessId
+from dogwatch.ledger.records import load
 from dogwatch.model.view import RunView
 
 ATTEMPTS_MAX = 2
@@ -28,21 +25,6 @@ AT_ONCE_MAX = 4
 ANSWER_CHARACTERS_MAX = 64 * 1024
 LAST_LINES = 5
 LAST_CHARACTERS = 2000
-SENDER = "check-in"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckInRecord:
-    """A question that is being asked: its latest attempt, with its process once that is known."""
-
-    run: str
-    item: str
-    attempt: int
-    process: ProcessId | None = None
-
-    @property
-    def key(self) -> str:
-        return f"check-in/{self.run}/{self.item}"
 
 
 def look_after_check_ins(helm: Helm) -> None:
@@ -76,7 +58,14 @@ def _advance(helm: Helm, view: RunView, item: Item) -> None:
 def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     record = CheckInRecord(run=helm.run, item=item.id, attempt=attempt)
     launch = check_in_launch(view, view.agents[item.body["agent"]], item.id)
-    if must_wait(helm, launch) or not helm.record(lambda tx: admit(helm, tx, launch) and bool(save(tx, record))):
+
+    def intended(tx: Tx) -> bool:
+        if not admit(helm, tx, launch):
+            return False
+        intend(tx, record)
+        return True
+
+    if must_wait(helm, launch) or not helm.record(intended):
         return
     agent, question = view.agents[item.body["agent"]], str(item.body["question"])
     try:
@@ -84,7 +73,7 @@ def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     except (DogwatchError, OSError) as error:
         _conclude(helm, view, item, attempt, "", f"it could not be started: {error}")
         return
-    helm.record(lambda tx: save(tx, replace(record, process=process)))
+    helm.record(partial(confirm, record=record, process=process))
     helm.world.eyes.watch_also(process)
 
 
@@ -106,27 +95,5 @@ def _conclude(
     helm: Helm, view: RunView, item: Item, attempt: int, text: str, reason: str, code: int | None = None
 ) -> None:
     """The mail, the event and the end of the question are one transaction: all of it, once."""
-    agent = str(item.body["agent"])
-    receiver = view.agents[view.current(str(item.body["to"]))]
-    if reason:
-        text = f"The check-in of {agent} has no answer: {reason}.\n{text}".rstrip()
-
-    def fn(tx: Tx) -> None:
-        message = send(tx, receiver, "mail", f"check-in-of-{agent}", text, sender=SENDER, key=item.id)
-        event = (CheckInFailed if reason else CheckInAnswered)(
-            check_in=item.id,
-            to=receiver.agent,
-            message=message.id,
-            attempts=attempt,
-            exit_code=code,
-            reason=reason,
-            run=helm.run,
-            agent=agent,
-        )
-        tx.append(event, f"check-in:{helm.run}:{item.id}")
-        tx.delete(f"check-in/{helm.run}/{item.id}")
-        release(tx, f"check-in:{helm.run}/{item.id}")
-        settle(tx, item)
-
-    helm.record(fn)
+    helm.record(partial(conclude, view=view, item=item, attempt=attempt, text=text, reason=reason, code=code))
     helm.world.hands.forget_check_in(helm.run, item.id, attempt)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
-from dogwatch.coordination.admission import release
+from dogwatch.coordination import gates
 from dogwatch.coordination.launches import gate_launch
-from dogwatch.coordination.notices import push_notice
 from dogwatch.crew.captain.admitting import admit, must_wait
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import save
-from dogwatch.model.events.gates import GateFailed, GatePassed, GateStarted, PhaseBlocked
 from dogwatch.model.plan import Gate
 from dogwatch.model.records import GateRecord
 from dogwatch.model.view import RunView
@@ -49,14 +46,7 @@ def _tell_blocked(helm: Helm, view: RunView, plan: Gate, known: GateRecord) -> N
     if not words or words == known.reason:
         return
     phase = view.plan.phases[known.phase].name
-
-    def fn(tx: Tx) -> None:
-        save(tx, replace(known, reason=words))
-        tx.append(PhaseBlocked(phase=phase, gate=plan.name, reason=words, run=helm.run))
-        title = f"phase {phase} waits for its data"
-        push_notice(tx, helm.run, "escalation", f"{known.key}:{known.attempt}", title, words)
-
-    helm.record(fn)
+    helm.record(partial(gates.block, record=known, phase=phase, reason=words))
 
 
 def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord | None) -> bool:
@@ -71,27 +61,17 @@ def _start(helm: Helm, view: RunView, plan: Gate, phase: int, known: GateRecord 
     def fn(tx: Tx) -> bool:
         if not admit(helm, tx, launch):
             return False
-        save(tx, record)
-        tx.append(GateStarted(gate=plan.name, attempt=attempt, run=helm.run), f"gate:{record.key}:{attempt}")
+        gates.intend(tx, record)
         return True
 
     if must_wait(helm, launch) or not helm.record(fn):
         return False
     process = helm.world.hands.start_gate(view.run, phase, plan, attempt)
-    helm.record(lambda tx: save(tx, replace(record, process=process)))
+    helm.record(partial(gates.confirm, record=record, process=process))
     helm.world.eyes.watch_also(process)
     return False
 
 
 def _conclude(helm: Helm, record: GateRecord, reason: str, code: int | None) -> bool:
-    state = "failed" if reason else "passed"
-
-    def fn(tx: Tx) -> bool:
-        save(tx, replace(record, state=state, reason=reason, exit_code=code))
-        release(tx, gate_launch(record).holder)
-        ended = GateFailed if reason else GatePassed
-        event = ended(gate=record.gate, attempt=record.attempt, exit_code=code, reason=reason, run=helm.run)
-        tx.append(event, f"gate:{record.key}:{record.attempt}:end")
-        return True
-
-    return helm.record(fn)
+    helm.record(partial(gates.conclude, record=record, reason=reason, code=code))
+    return True

@@ -8,17 +8,13 @@ second sender waits for the first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
-from dogwatch.coordination.notices import NoticeRecord, notices_queue
+from dogwatch.coordination.notices import PAUSES_S, NoticeRecord, conclude, confirm, intend, notices_queue
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import load_all, save
-from dogwatch.model.events.operator import NoticeFailed, NoticeSent
+from dogwatch.ledger.api import Item
+from dogwatch.ledger.records import load_all
 from dogwatch.model.view import RunView
-
-PAUSES_S = (5.0, 30.0)
-"""Before the second and the third attempt; there is no fourth."""
 
 
 def unsent(helm: Helm) -> bool:
@@ -64,7 +60,7 @@ def _settle(helm: Helm, view: RunView, item: Item, record: NoticeRecord) -> bool
 
 def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     record = NoticeRecord(run=helm.run, item=item.id, attempt=attempt)
-    helm.record(lambda tx: save(tx, record))
+    helm.record(partial(intend, record=record))
     ways = helm.world.hands.ways(view.plan.notify)
     if not ways.has_ways:
         _conclude(helm, item, len(PAUSES_S) + 1, [("nothing", "is configured any more")])
@@ -74,7 +70,7 @@ def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
     except OSError as error:
         _conclude(helm, item, attempt, [("the sender", f"cannot be started: {error.strerror}")])
         return
-    helm.record(lambda tx: save(tx, replace(record, process=process)))
+    helm.record(partial(confirm, record=record, process=process))
     helm.world.eyes.watch_also(process)
 
 
@@ -84,41 +80,6 @@ def _conclude(helm: Helm, item: Item, attempt: int, result: Sequence[tuple[str, 
     reasons = [f"{way}: {reason}" for way, reason in result if reason]
     if not result:
         reasons = ["there was no way to send it"]
-    event = NoticeSent(
-        notice=item.id,
-        kind_=item.body["kind"],
-        title=str(item.body["title"]),
-        attempts=attempt,
-        ways=taken,
-        run=helm.run,
-        agent=str(item.body["agent"]),
-    )
-
-    def fn(tx: Tx) -> None:
-        if reasons and attempt <= len(PAUSES_S):
-            again = tx.now.plus(PAUSES_S[attempt - 1])
-            save(tx, NoticeRecord(run=helm.run, item=item.id, attempt=attempt, sending=False, not_before=again))
-            return
-        claimed = tx.claim(item.queue, "captain", 60.0, item.id)
-        if claimed is not None:
-            tx.ack(claimed)
-        tx.delete(f"notice/{helm.run}/{item.id}")
-        op_id = f"notice:{helm.run}:{item.id}"
-        if reasons:
-            failed = NoticeFailed(
-                notice=event.notice,
-                kind_=event.kind_,
-                title=event.title,
-                attempts=attempt,
-                ways=taken,
-                reason="; ".join(reasons),
-                run=event.run,
-                agent=event.agent,
-            )
-            tx.append(failed, op_id)
-        else:
-            tx.append(event, op_id)
-
-    helm.record(fn)
+    helm.record(partial(conclude, run=helm.run, item=item, attempt=attempt, taken=taken, reasons=reasons))
     if reasons:
         helm.log.error("notice_not_taken", notice=item.id, attempt=attempt, reason="; ".join(reasons))

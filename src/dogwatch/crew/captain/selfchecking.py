@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from dogwatch.coordination.runs import note_checks
 from dogwatch.coordination.tasks import counted
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.shared.membership import is_silent
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import load, save
-from dogwatch.model.events.alerts import SelfCheckFailed
+from dogwatch.ledger.records import load
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.records import ChecksRecord
 from dogwatch.model.view import RunView
@@ -41,13 +41,7 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
         if one.result == "failed" and not same:
             failed.append(one)
     record = ChecksRecord(run=helm.run, at=helm.now, results=tuple(dated))
-
-    def fn(tx: Tx) -> None:
-        save(tx, record)
-        for one in failed:
-            tx.append(SelfCheckFailed(check=one.name, detail=one.detail, run=helm.run))
-
-    helm.record(fn)
+    helm.record(partial(note_checks, record=record, failed=failed))
     return record
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from dogwatch.coordination import readings
-from dogwatch.coordination.instructions import HELD, let_go
+from dogwatch.coordination.instructions import HELD
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.crew.captain.reconciling import hear_mail
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import load_all, load_run
+from dogwatch.ledger.records import load_all
 from dogwatch.model.records import MessageRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import versions
@@ -55,11 +53,4 @@ def _let_go(helm: Helm) -> None:
     view = helm.view()
     for message in sorted(waiting, key=lambda one: (one.queued.wall, one.id)):
         if not versions.is_held(view, message.sender):
-            helm.record(partial(_send_on, helm=helm, message=message))
-
-
-def _send_on(tx: Tx, helm: Helm, message: MessageRecord) -> None:
-    view = load_run(tx, helm.run)
-    receiver = view.agents[view.current(message.to)]
-    if let_go(tx, message, receiver):
-        hear_mail(tx, view, message, helm.log.redactor)
+            helm.record(partial(readings.send_on, message=message, redactor=helm.log.redactor))

@@ -1,0 +1,68 @@
+"""The start of an agent's incarnation: intended before it is made, confirmed with its process, dismissed in the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dogwatch.coordination.admission import note_process
+from dogwatch.coordination.launches import agent_holder
+from dogwatch.ledger.api import Tx
+from dogwatch.ledger.records import change
+from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
+from dogwatch.model.lifecycle import AGENT
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord
+
+
+def intend(tx: Tx, agent: AgentRecord) -> AgentRecord:
+    """The agent's current incarnation was admitted and is about to be started."""
+    event = AgentSpawnIntended(incarnation=agent.incarnation, run=agent.run, agent=agent.agent)
+    tx.append(event, f"spawn:{agent.key}:{agent.incarnation}")
+    return change(tx, AgentRecord, agent.key, lambda a: replace(a, intended=a.intended or tx.now, held="", resting=""))
+
+
+def confirm(
+    tx: Tx,
+    agent: AgentRecord,
+    *,
+    process: ProcessId,
+    pane: str,
+    server: ProcessId | None,
+    adopted: bool,
+    sandboxed: bool,
+    limit_bytes: int,
+) -> None:
+    """The incarnation was started as this process, or was found as it where it is `adopted`."""
+    event = AgentSpawned(
+        incarnation=agent.incarnation,
+        name=agent.name,
+        role=agent.role,
+        session=agent.session,
+        process=process,
+        adopted=adopted,
+        sandboxed=sandboxed,
+        limit_bytes=limit_bytes,
+        run=agent.run,
+        agent=agent.agent,
+    )
+    tx.append(event, f"spawned:{agent.key}:{agent.incarnation}")
+    note_process(tx, agent_holder(agent.run, agent.agent), process)
+    change(
+        tx,
+        AgentRecord,
+        agent.key,
+        lambda a: replace(
+            a,
+            process=process,
+            pane=pane,
+            server=server,
+            sandboxed=sandboxed,
+            confirmed=tx.now,
+            state=AGENT.step(a.state, "WAITING") if a.state == "CREATED" else a.state,
+        ),
+    )
+
+
+def dismiss(tx: Tx, agent: AgentRecord) -> None:
+    """What was left of a given-up agent was ended."""
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, process=None, confirmed=None))

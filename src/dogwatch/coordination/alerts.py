@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import assert_never
 
+from dogwatch.coordination import recovery
 from dogwatch.coordination.decisions import decide
 from dogwatch.coordination.holds import account_of, held, hold
 from dogwatch.coordination.notices import push_notice
@@ -19,7 +21,63 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy import ladder
 from dogwatch.policy.diagnosis import Diagnosis, Late
+from dogwatch.policy.judge import nudges_for
+
+
+def answer(
+    tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, late: tuple[Late, ...], item: Item
+) -> ladder.Step:
+    """Settles the alert with what is to be done about what is seen now, or withdraws it; returns the step that was
+    decided. An interrupt is only recorded here: whoever asked for it sends the key."""
+    step = ladder.decide(found, _facts(tx, view, agent, late, item))
+    done = _take(tx, view, agent, step, found, item)
+    if not done:
+        withdraw(tx, agent.run, item, f"now {found.kind}")
+    limits = view.limits_of(agent.agent)
+    note_settled(tx, agent, item, ladder.again_s(step if done else ladder.LeaveAlone(), limits))
+    return step
+
+
+def _facts(tx: Tx, view: RunView, agent: AgentRecord, late: tuple[Late, ...], item: Item) -> ladder.Facts:
+    duty = view.duty_of(agent.agent)
+    return ladder.Facts(
+        alerted=str(item.body["diagnosis"]),
+        nudges_max=view.limits_of(agent.agent).nudges_max,
+        nudges=nudges_for(agent, duty),
+        duty=duty,
+        task=view.task_of(agent.agent),
+        late=late,
+        is_nudge_queued=any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)),
+        is_account_held=held(tx, agent.run, account_of(view, agent), tx.now) is not None,
+        is_probed=agent.probed is not None,
+    )
+
+
+def _take(tx: Tx, view: RunView, agent: AgentRecord, step: ladder.Step, found: Diagnosis, item: Item) -> bool:
+    """Takes the step; False where nothing was done."""
+    match step:
+        case ladder.LeaveAlone():
+            return False
+        case ladder.Rescue():
+            return recovery.rescue(tx, view, agent, step.task, found, item)
+        case ladder.Nudge():
+            return recovery.nudge(tx, view, agent, step.duty, found, item)
+        case ladder.NudgeParent():
+            return recovery.nudge_parent(tx, view, agent, step.late, found, item)
+        case ladder.Probe():
+            return recovery.probe(tx, view, agent, found, item)
+        case ladder.Interrupt():
+            return recovery.interrupt(tx, view, agent, found, item)
+        case ladder.HoldAccount():
+            return hold_account(tx, view, agent, found, item)
+        case ladder.CallPerson():
+            return call_person(tx, view, agent, step.late, found, item)
+        case ladder.Restart():
+            return recovery.restart_for(tx, view, agent, step, found, item)
+        case _:
+            assert_never(step)
 
 
 def withdraw(tx: Tx, run: str, item: Item, why: str) -> bool:
@@ -43,7 +101,7 @@ def note_settled(tx: Tx, agent: AgentRecord, item: Item, again_s: float) -> bool
     return True
 
 
-def call_person(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item, late: Sequence[Late]) -> bool:
+def call_person(tx: Tx, view: RunView, agent: AgentRecord, late: Sequence[Late], found: Diagnosis, item: Item) -> bool:
     """A person is called, once for each stall; the agent is not touched."""
     settle(tx, item)
     event = PersonCalled(

@@ -12,10 +12,8 @@ from dogwatch.ledger.records import save
 from dogwatch.model.events.alerts import ActionTaken, ActionVerified
 from dogwatch.model.records import AgentRecord, DecisionRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.ladder import ONCE_S
 from dogwatch.policy.verify import Outcome, alternatives
-
-ONCE_S = 7 * 86400.0
-"""A person is called once for each stall."""
 
 
 def decide(

@@ -25,21 +25,19 @@ from dogwatch.model.events.agents import (
     TurnEnded,
 )
 from dogwatch.model.lifecycle import AGENT, HEALTH
-from dogwatch.model.records import AgentRecord, MessageRecord, WatchRecord
+from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnosis import Diagnosis, Late
 from dogwatch.policy.judge import nudges_for
+from dogwatch.policy.ladder import Restart
 from dogwatch.policy.waits import waiters
 
 STOP_LOOP = "stop_loop"
 
 
-def rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
-    """The outputs of the task that it holds are there: they count as its report. False where it holds none."""
-    task = view.task_of(agent.agent)
-    if task is None:
-        return False
+def rescue(tx: Tx, view: RunView, agent: AgentRecord, task: TaskRecord, found: Diagnosis, item: Item) -> bool:
+    """The outputs of the task that it holds are there: they count as its report."""
     settle(tx, item)
     rescue_task(tx, task, found.kind, found.evidence)
     decide(tx, view, agent, "RESCUE", found.kind, found.evidence, item.id, subject=task.task)
@@ -72,7 +70,7 @@ def nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosi
     return True
 
 
-def nudge_parent(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, late: Sequence[Late], item: Item) -> bool:
+def nudge_parent(tx: Tx, view: RunView, agent: AgentRecord, late: Sequence[Late], found: Diagnosis, item: Item) -> bool:
     """The parent of sub-agents that are late is asked to do something about them, also in the middle of its turn."""
     settle(tx, item)
     mail_parent(tx, view, agent, late)
@@ -82,8 +80,6 @@ def nudge_parent(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, la
 
 def probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
     """Asks for a sign of life; what becomes of it is seen by close observation, not by the answer alone."""
-    if agent.probed is not None:
-        return False
     settle(tx, item)
     send(tx, agent, "health_check", agent.agent, brief.health_check(), key=item.id)
     change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=tx.now))
@@ -92,12 +88,11 @@ def probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
     return True
 
 
-def restart_for(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
-    """The agent gets a new incarnation for what was diagnosed; one whose context is full begins a new conversation."""
+def restart_for(tx: Tx, view: RunView, agent: AgentRecord, step: Restart, found: Diagnosis, item: Item) -> bool:
+    """The agent gets a new incarnation for what was diagnosed. False where it was given up before."""
     settle(tx, item)
     decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)
-    forgets = found.kind == "context_exhausted"
-    return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault, forgets=forgets)
+    return restart(tx, view, agent, found.kind, list(found.evidence), counts=step.counts, forgets=step.forgets)
 
 
 def interrupt(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:

@@ -1,4 +1,4 @@
-"""Alerts and orders become records: the captain looks again at the moment of acting, and then writes what shall be.
+"""Alerts and orders are settled: the captain looks again at the moment of acting, and only then acts.
 
 Each alert is settled in one transaction with what it leads to, so that a kill loses neither and repeats neither. Each
 action is a decision record as well, and its effect is looked for later (`verifying.py`).
@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from dogwatch.coordination import alerts
 from dogwatch.coordination.agents import restart_by_order
-from dogwatch.coordination.alerts import call_person, hold_account, note_settled, withdraw
-from dogwatch.coordination.decisions import ONCE_S
-from dogwatch.coordination.holds import account_of, held
 from dogwatch.coordination.queues import RECLAIM
-from dogwatch.coordination.recovery import interrupt, nudge, nudge_parent, probe, rescue, restart_for
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.interrupting import press
 from dogwatch.crew.captain.reclaiming import obey_reclaim
-from dogwatch.ledger.api import Item, Tx
+from dogwatch.ledger.api import Item
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Case, Diagnosis, Late
-from dogwatch.policy.judge import judge, nudges_for
+from dogwatch.policy.judge import judge
+from dogwatch.policy.ladder import Interrupt
 from dogwatch.policy.subagents import asked_for_with
 from dogwatch.policy.waits import waits
-
-LOOK_AGAIN_S = 5.0
 
 
 def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
@@ -36,23 +33,13 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
     name, incarnation = str(item.body["agent"]), int(item.body["incarnation"])
     agent = view.agents.get(name)
     if agent is None or agent.incarnation != incarnation or agent.process is None:
-        return helm.record(lambda tx: withdraw(tx, helm.run, item, "that incarnation is gone"))
+        return helm.record(lambda tx: alerts.withdraw(tx, helm.run, item, "that incarnation is gone"))
     again = _diagnosed_again(helm, view, agent, item)
     if again is None:
         return False
     found, late = again
-    if found.action == "INTERRUPT" and found.kind == item.body["diagnosis"]:
-        return _interrupt(helm, view, agent, found, item)
-
-    def fn(tx: Tx) -> bool:
-        if _act(tx, view, agent, found, item, late):
-            limits = view.limits_of(name)
-            again_s = {"ESCALATE": ONCE_S, "HOLD": limits.hold_s}.get(found.action, limits.nudge_s)
-            return note_settled(tx, agent, item, again_s)
-        withdraw(tx, helm.run, item, f"now {found.kind}")
-        return note_settled(tx, agent, item, LOOK_AGAIN_S)
-
-    return helm.record(fn)
+    step = helm.record(partial(alerts.answer, view=view, agent=agent, found=found, late=tuple(late), item=item))
+    return press(helm, view, agent) if isinstance(step, Interrupt) else True
 
 
 def _diagnosed_again(
@@ -103,37 +90,3 @@ def obey(helm: Helm, view: RunView, item: Item) -> bool:
         # An order to end the whole run is obeyed at the beginning of a step: this one came in the middle.
         return False
     return helm.record(lambda tx: restart_by_order(tx, view, agent, item))
-
-
-def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item, late: Sequence[Late]) -> bool:
-    """Does what the diagnosis asks for; False where that is nothing."""
-    if not found.action or found.action == "INTERRUPT":
-        return False
-    if found.action == "RESCUE":
-        return rescue(tx, view, agent, found, item)
-    if found.action == "PROBE":
-        return probe(tx, view, agent, found, item)
-    if found.action == "HOLD":
-        return hold_account(tx, view, agent, found, item)
-    if found.action == "ESCALATE":
-        return call_person(tx, view, agent, found, item, late)
-    if found.action == "NUDGE" and late:
-        return nudge_parent(tx, view, agent, found, late, item)
-    if found.action == "NUDGE":
-        duty = view.duty_of(agent.agent)
-        if found.kind == "provider_wait" and held(tx, agent.run, account_of(view, agent), tx.now) is not None:
-            return False
-        if duty is None or any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)):
-            return False
-        if nudges_for(agent, duty) < view.limits_of(agent.agent).nudges_max:
-            return nudge(tx, view, agent, duty, found, item)
-    return restart_for(tx, view, agent, found, item)
-
-
-def _interrupt(helm: Helm, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item) -> bool:
-    def fn(tx: Tx) -> bool:
-        interrupt(tx, view, agent, found, item)
-        return note_settled(tx, agent, item, view.limits_of(agent.agent).nudge_s)
-
-    helm.record(fn)
-    return press(helm, view, agent)

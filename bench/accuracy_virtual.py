@@ -21,8 +21,6 @@ from bench.accuracy_cases import CASES
 from bench.accuracy_form import Case, limits, partner, scenario, variations
 from bench.accuracy_model import WALL, Agent, Message, Time
 from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace, product_limits
-from dogwatch.coordination.decisions import ONCE_S
-from dogwatch.crew.captain.mending import LOOK_AGAIN_S
 from dogwatch.crew.captain.posting import ENTER_AGAIN_S
 from dogwatch.crew.shared.tracks import Track
 from dogwatch.harness import harness
@@ -35,6 +33,7 @@ from dogwatch.model.sight import OutputSight, Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge
+from dogwatch.policy.ladder import LOOK_AGAIN_S, ONCE_S
 from dogwatch.policy.waits import waits
 from dogwatch.testing.scenario import parse
 from dogwatch.world.census import Member, Tree

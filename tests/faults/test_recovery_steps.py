@@ -13,7 +13,6 @@ from dogwatch.actions.spawn import Spawned
 from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.captain.captain import FAILURES_MAX, Captain
-from dogwatch.crew.captain.mending import LOOK_AGAIN_S
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, LEASE_S, SILENT_S, join
 from dogwatch.crew.shared.worlds import Request
@@ -28,6 +27,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn
 from dogwatch.model.view import RunView
+from dogwatch.policy.ladder import LOOK_AGAIN_S
 from dogwatch.testing.clock import ManualClock
 from support.helpers import open_gate
 

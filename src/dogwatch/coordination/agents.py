@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from dogwatch.coordination.mail import expire, put_away
 from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.queues import settle
 from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import load_all, save
-from dogwatch.model.events.admission import AgentReclaimed
+from dogwatch.ledger.api import Item, Tx
+from dogwatch.ledger.records import change, load_all, save
+from dogwatch.model.events.admission import AgentReclaimed, ReclaimRefused
 from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
 from dogwatch.model.events.tasks import TaskReleased
 from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
@@ -144,6 +145,33 @@ def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
     event = AgentSpawnFailed(incarnation=agent.incarnation, reason=reason, run=agent.run, agent=agent.agent)
     tx.append(event, f"spawn-failed:{agent.key}:{agent.incarnation}")
     return restart(tx, view, agent, f"spawn_failed ({reason})", [reason])
+
+
+def restart_by_order(tx: Tx, view: RunView, agent: AgentRecord | None, item: Item) -> bool:
+    """An operator ends the agent's incarnation. An agent that rests goes on resting."""
+    settle(tx, item)
+    rests = agent is not None and bool(agent.resting)
+    return agent is not None and restart(
+        tx, view, agent, "killed by the operator", [f"order {item.id}"], counts=False, rests=rests
+    )
+
+
+def reclaim(tx: Tx, view: RunView, agent: AgentRecord, item: Item) -> bool:
+    """The dispatcher's order that an idle agent rests was carried out."""
+    settle(tx, item)
+    cause = str(item.body["cause"])
+    return restart(tx, view, agent, cause, [f"order {item.id} of the dispatcher"], counts=False, rests=True)
+
+
+def refuse_reclaim(tx: Tx, run: str, item: Item, why: str) -> bool:
+    """The agent of the dispatcher's order does not rest."""
+    settle(tx, item)
+    return tx.append(ReclaimRefused(order=item.id, why=why, run=run, agent=str(item.body["agent"])))
+
+
+def note_held(tx: Tx, agent: AgentRecord, reason: str) -> None:
+    """Why the gate does not let the agent start; empty where it does not ask for now."""
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, held=reason))
 
 
 def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:

@@ -1,19 +1,19 @@
-"""The record of each action: why this one, what else could have been done, and until when its effect must show."""
+"""The record of each action: why this one, what else could have been done, until when its effect must show, and what
+came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dogwatch.coordination.agents import BACKOFF_S_MAX
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
-from dogwatch.model.events.alerts import ActionTaken
+from dogwatch.model.events.alerts import ActionTaken, ActionVerified
 from dogwatch.model.records import AgentRecord, DecisionRecord
 from dogwatch.model.view import RunView
-from dogwatch.policy.verify import alternatives
-
-ONCE_S = 7 * 86400.0
-"""A person is called once for each stall."""
+from dogwatch.policy.ladder import ONCE_S
+from dogwatch.policy.verify import Outcome, alternatives
 
 
 def decide(
@@ -57,3 +57,18 @@ def decide(
         agent=agent.agent,
     )
     tx.append(event, f"action:{decision.run}:{decision.id}")
+
+
+def conclude(tx: Tx, decision: DecisionRecord, found: Outcome) -> None:
+    """The action's effect was looked for: the decision is open no more."""
+    tx.delete(decision.key)
+    save(tx, replace(decision, outcome=found.outcome, seen=found.seen))
+    event = ActionVerified(
+        decision=decision.id,
+        action=decision.action,
+        outcome=found.outcome,
+        seen=found.seen,
+        run=decision.run,
+        agent=decision.agent,
+    )
+    tx.append(event, f"verified:{decision.run}:{decision.id}")

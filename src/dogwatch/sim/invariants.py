@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from dogwatch.coordination.notices import notices_queue
 from dogwatch.coordination.queues import RECLAIM, orders_queue
-from dogwatch.crew.captain.mending import LOOK_AGAIN_S
 from dogwatch.ledger.api import Lease, Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all, load_run
 from dogwatch.model.admission import PermitRecord
@@ -20,6 +19,7 @@ from dogwatch.model.events import KINDS
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.ladder import LOOK_AGAIN_S
 from dogwatch.policy.route import expected_tasks
 from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.berths import Berth

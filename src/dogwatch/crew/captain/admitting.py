@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dogwatch.coordination.admission import ask, look
+from dogwatch.coordination.agents import note_held
 from dogwatch.coordination.launches import agent_launch
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Reader, Tx
-from dogwatch.ledger.records import change, load
+from dogwatch.ledger.records import load
 from dogwatch.model.admission import Launch, WaitRecord
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
@@ -46,11 +45,11 @@ def admit_agent(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord) -> bool:
     if answer.verdict == "admit":
         return True
     if agent.held != answer.reason:
-        change(tx, AgentRecord, agent.key, lambda a: replace(a, held=answer.reason))
+        note_held(tx, agent, answer.reason)
     return False
 
 
 def stop_waiting(helm: Helm, agent: AgentRecord) -> None:
     """The agent does not ask for now: it must keep nobody from the place that it waited for."""
     if agent.held:
-        helm.record(lambda tx: change(tx, AgentRecord, agent.key, lambda a: replace(a, held="")))
+        helm.record(lambda tx: note_held(tx, agent, ""))

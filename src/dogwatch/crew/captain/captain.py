@@ -10,6 +10,7 @@ from functools import partial
 from dogwatch.actions.spawn import PASSING
 from dogwatch.coordination.holds import account_of, held
 from dogwatch.coordination.queues import alerts_queue, orders_queue
+from dogwatch.coordination.subagents import close_overdue
 from dogwatch.coordination.usage import AgentTally, close_tallies
 from dogwatch.crew.captain.admitting import stop_waiting
 from dogwatch.crew.captain.checkins import look_after_check_ins
@@ -21,7 +22,7 @@ from dogwatch.crew.captain.reconciling import reconcile
 from dogwatch.crew.captain.requests import answer
 from dogwatch.crew.captain.routing import carry_out, end_run
 from dogwatch.crew.captain.selfchecking import CHECK_S, check
-from dogwatch.crew.captain.subagents import close_overdue, look_after_overdue
+from dogwatch.crew.captain.subagents import look_after_overdue
 from dogwatch.crew.captain.verifying import look_for_progress, verify
 from dogwatch.crew.captain.versions import look_after_versions
 from dogwatch.crew.shared.log import Log

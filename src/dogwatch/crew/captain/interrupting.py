@@ -7,24 +7,15 @@ case: for the agent itself, which is at its prompt, or for the next incarnation.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import replace
 
-from dogwatch.coordination.agents import restart
-from dogwatch.coordination.decisions import decide
-from dogwatch.coordination.tasks import rescue_task
+from dogwatch.coordination.recovery import end_interrupt, give_up_interrupt, note_press, what_was_interrupted
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.harness import harness
-from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change
-from dogwatch.model.events.agents import TurnEnded
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.interrupts import effect
 from dogwatch.world.probe import ProbeFailedError
-
-STOP_LOOP = "stop_loop"
 
 
 def press(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
@@ -41,60 +32,13 @@ def tend_interrupt(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) 
     limits = view.limits_of(agent.agent)
     found = effect(agent.interrupts, agent.interrupted, sight, limits, helm.now)
     if found == "ended":
-        helm.record(lambda tx: _ended(tx, agent, ["hooks: the turn has ended"]))
+        helm.record(lambda tx: end_interrupt(tx, agent, ["hooks: the turn has ended"]))
     elif found == "drained":
-        evidence = [*_why(agent, sight), f"screen: {sight.screen}, hooks: nothing more"]
+        evidence = [*what_was_interrupted(agent, sight), f"screen: {sight.screen}, hooks: nothing more"]
         if helm.world.hands.end_turn(agent, sight.turn, agent.interrupted):
-            helm.record(lambda tx: _ended(tx, agent, evidence))
+            helm.record(lambda tx: end_interrupt(tx, agent, evidence))
     elif found == "again":
-        helm.record(lambda tx: _note_press(tx, agent))
+        helm.record(lambda tx: note_press(tx, agent))
         press(helm, view, agent)
     elif found == "ignored":
-        helm.record(lambda tx: _give_up(tx, view, agent, sight))
-
-
-def _note_press(tx: Tx, agent: AgentRecord) -> None:
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(*a.interrupts, tx.now)))
-
-
-def _ended(tx: Tx, agent: AgentRecord, evidence: Sequence[str]) -> None:
-    """The agent is at its prompt: what it holds is mended like any work that somebody has stopped over."""
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
-    _tell(tx, agent, "interrupted", evidence)
-
-
-def _give_up(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
-    """A new incarnation. What is written already is taken first, as it would be from one that has died. A tool that
-    goes on is none: it is reported again."""
-    if agent.interrupted != STOP_LOOP:
-        change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
-        return
-    seconds = tx.now.since(agent.interrupts[0])
-    evidence = [*_why(agent, sight), f"hooks: {len(agent.interrupts)} interrupts within {seconds:.0f} s had no effect"]
-    alert = f"{agent.agent}#{agent.incarnation}:interrupted"
-    task = view.task_of(agent.agent)
-    if task is not None and sight.outputs_fresh:
-        rescue_task(tx, task, STOP_LOOP, evidence)
-        decide(tx, view, agent, "RESCUE", STOP_LOOP, evidence, f"{alert}:rescue", subject=task.task)
-        return
-    _tell(tx, agent, "restarted", evidence)
-    decide(tx, view, agent, "RESTART", STOP_LOOP, evidence, alert)
-    restart(tx, view, agent, STOP_LOOP, evidence)
-
-
-def _why(agent: AgentRecord, sight: Sight) -> list[str]:
-    if agent.interrupted != STOP_LOOP:
-        return [f"hooks: {tool} was interrupted" for tool in sight.turn.tools.values()]
-    return [f"hooks: {sight.turn.stops} times in one turn it tried to stop after a hook had held it"]
-
-
-def _tell(tx: Tx, agent: AgentRecord, how: str, evidence: Sequence[str]) -> None:
-    event = TurnEnded(
-        diagnosis=agent.interrupted,
-        how=how,
-        incarnation=agent.incarnation,
-        evidence=tuple(evidence),
-        run=agent.run,
-        agent=agent.agent,
-    )
-    tx.append(event, f"turn-ended:{agent.key}:{agent.incarnation}:{agent.interrupts[0].mono:.6f}")
+        helm.record(lambda tx: give_up_interrupt(tx, view, agent, sight))

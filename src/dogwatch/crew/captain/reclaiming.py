@@ -5,12 +5,9 @@ The worker's next incarnation begins when there is work or mail for it, through 
 
 from __future__ import annotations
 
-from dogwatch.coordination.agents import restart
-from dogwatch.coordination.queues import settle
+from dogwatch.coordination.agents import reclaim, refuse_reclaim
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.ledger.api import Item, Tx
-from dogwatch.model.events.admission import ReclaimRefused
-from dogwatch.model.records import AgentRecord
+from dogwatch.ledger.api import Item
 from dogwatch.model.view import RunView
 from dogwatch.policy.judge import judge
 from dogwatch.policy.reclaim import refusal
@@ -24,25 +21,14 @@ def obey_reclaim(helm: Helm, view: RunView, item: Item) -> bool:
     name = str(item.body["agent"])
     agent = view.agents.get(name)
     if agent is None or agent.incarnation != item.body["incarnation"] or agent.process is None:
-        return helm.record(lambda tx: _refuse(tx, helm.run, item, "that incarnation is gone"))
+        return helm.record(lambda tx: refuse_reclaim(tx, helm.run, item, "that incarnation is gone"))
     sight = helm.world.eyes.look(view, [name], screens=True)[name]
     found = judge(view, name, sight, waits(view, {name: sight}, helm.now), helm.now)
     if why := refusal(view, name, found.kind, sight):
-        return helm.record(lambda tx: _refuse(tx, helm.run, item, why))
+        return helm.record(lambda tx: refuse_reclaim(tx, helm.run, item, why))
     try:
         helm.world.hands.dismiss(agent)
     except ProbeFailedError as error:
         helm.log.error("agent_dismissal_unknown", agent=name, error=str(error))
         return False
-    return helm.record(lambda tx: _rest(tx, view, agent, item))
-
-
-def _rest(tx: Tx, view: RunView, agent: AgentRecord, item: Item) -> bool:
-    settle(tx, item)
-    cause = str(item.body["cause"])
-    return restart(tx, view, agent, cause, [f"order {item.id} of the dispatcher"], counts=False, rests=True)
-
-
-def _refuse(tx: Tx, run: str, item: Item, why: str) -> bool:
-    settle(tx, item)
-    return tx.append(ReclaimRefused(order=item.id, why=why, run=run, agent=str(item.body["agent"])))
+    return helm.record(lambda tx: reclaim(tx, view, agent, item))

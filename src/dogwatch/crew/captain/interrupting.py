@@ -21,10 +21,9 @@ from dogwatch.model.events.agents import TurnEnded
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.interrupts import effect
 from dogwatch.world.probe import ProbeFailedError
-
-STOP_LOOP = "stop_loop"
 
 
 def press(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
@@ -66,7 +65,7 @@ def _ended(tx: Tx, agent: AgentRecord, evidence: Sequence[str]) -> None:
 def _give_up(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """A new incarnation. What is written already is taken first, as it would be from one that has died. A tool that
     goes on is none: it is reported again."""
-    if agent.interrupted != STOP_LOOP:
+    if not traits_of(agent.interrupted).interrupts_turn:
         change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
         return
     seconds = tx.now.since(agent.interrupts[0])
@@ -74,16 +73,16 @@ def _give_up(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     alert = f"{agent.agent}#{agent.incarnation}:interrupted"
     task = view.task_of(agent.agent)
     if task is not None and sight.outputs_fresh:
-        rescue_task(tx, task, STOP_LOOP, evidence)
-        decide(tx, view, agent, "RESCUE", STOP_LOOP, evidence, f"{alert}:rescue", subject=task.task)
+        rescue_task(tx, task, agent.interrupted, evidence)
+        decide(tx, view, agent, "RESCUE", agent.interrupted, evidence, f"{alert}:rescue", subject=task.task)
         return
     _tell(tx, agent, "restarted", evidence)
-    decide(tx, view, agent, "RESTART", STOP_LOOP, evidence, alert)
-    restart(tx, view, agent, STOP_LOOP, evidence)
+    decide(tx, view, agent, "RESTART", agent.interrupted, evidence, alert)
+    restart(tx, view, agent, agent.interrupted, evidence)
 
 
 def _why(agent: AgentRecord, sight: Sight) -> list[str]:
-    if agent.interrupted != STOP_LOOP:
+    if not traits_of(agent.interrupted).interrupts_turn:
         return [f"hooks: {tool} was interrupted" for tool in sight.turn.tools.values()]
     return [f"hooks: {sight.turn.stops} times in one turn it tried to stop after a hook had held it"]
 

@@ -26,10 +26,10 @@ from dogwatch.model import brief
 from dogwatch.model.events.agents import AgentInterrupted, AgentNudged, AgentProbed
 from dogwatch.model.events.alerts import AlertWithdrawn, PersonCalled, ProviderHeld
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.diagnosis import Case, Diagnosis, Late
 from dogwatch.policy.judge import judge, nudges_for
 from dogwatch.policy.subagents import asked_for_with
@@ -69,7 +69,7 @@ def _diagnosed_again(
     it, the watchdog's alert vouches: how long a screen has stood there, and how long there was no sign of life."""
     name = agent.agent
     alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
-    sights = helm.world.eyes.look(view, alive if item.body["diagnosis"] == "deadlock" else [name], screens=True)
+    sights = helm.world.eyes.look(view, alive if traits_of(item.body["diagnosis"]).is_ring else [name], screens=True)
     sight = sights[name]
     if sight.process == "alive" and sight.screen == "unknown" != item.body.get("pane", "unknown"):
         return None
@@ -136,7 +136,7 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
         return _mail(tx, view, agent, found, late, item)
     if found.action == "NUDGE":
         duty = view.duty_of(agent.agent)
-        if found.kind == "provider_wait" and held(tx, agent.run, account_of(view, agent), tx.now) is not None:
+        if found.traits.waits_for_account and held(tx, agent.run, account_of(view, agent), tx.now) is not None:
             return False
         if duty is None or any(message.kind == "nudge" for message in view.waiting_messages(agent.agent)):
             return False
@@ -144,7 +144,7 @@ def _act(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Item
             return _nudge(tx, view, agent, duty, found, item)
     settle(tx, item)
     decide(tx, view, agent, "RESTART", found.kind, found.evidence, item.id)
-    forgets = found.kind == "context_exhausted"
+    forgets = found.traits.forgets
     return restart(tx, view, agent, found.kind, list(found.evidence), counts=found.own_fault, forgets=forgets)
 
 
@@ -160,7 +160,7 @@ def _rescue(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: I
 
 def _nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
     settle(tx, item)
-    why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock", "checkpoint_deadlock") else ""
+    why = "\n".join(found.evidence[1:]) if found.traits.nudge_tells_why else ""
     task = view.tasks.get(duty.subject) if duty.kind == "task" else None
     if task is not None and found.retell:
         why = f"Your context was made shorter. This was your task:\n{dispatch_text(view, task, agent)}"
@@ -226,8 +226,7 @@ def _escalate(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
         agent=agent.agent,
     )
     tx.append(event, f"called:{agent.key}{found.stall}")
-    kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
-    text = "\n".join([*found.evidence, found.advice])
+    kind, text = found.traits.notice, "\n".join([*found.evidence, found.advice])
     push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
     note_call(tx, agent, late)
     decide(tx, view, agent, "ESCALATE", found.kind, found.evidence, item.id)

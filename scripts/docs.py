@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/reference/: python scripts/docs.py [--check]
+"""Writes the generated pages of docs/reference/ and the generated parts of others: python scripts/docs.py [--check]
 
 Everything comes from the code itself. What the code does not say in words stands in the tables below, and a name
 that is missing there stops the script. With --check nothing is written; exit code 1 where a page is not current.
@@ -10,6 +10,7 @@ import argparse
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -26,10 +27,12 @@ from dogwatch.model.events.schema import meaning, schema, type_words
 from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.policy.diagnoses import DIAGNOSES
 from dogwatch.spec import reference
 from dogwatch.world.home import Home
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 # So wide that argparse never breaks a usage line: where it would break one depends on the terminal and on Python.
 WIDTH = "2000"
 
@@ -175,18 +178,33 @@ def main() -> int:
     check: bool = parser.parse_args().check
     os.environ["COLUMNS"] = WIDTH
     REFERENCE.mkdir(parents=True, exist_ok=True)
-    stale = [name for name, make in PAGES.items() if not is_current(REFERENCE / name, make())]
-    for name in stale:
+    pages = {REFERENCE / name: make() for name, make in PAGES.items()}
+    pages |= {ROOT / name: with_parts(ROOT / name, parts) for name, parts in PARTS.items()}
+    stale = [path for path, text in pages.items() if not is_current(path, text)]
+    for path in stale:
         if check:
-            print(f"error: docs/reference/{name} is not current\nhint: make docs", file=sys.stderr)
+            print(f"error: {path.relative_to(ROOT)} is not current\nhint: make docs", file=sys.stderr)
         else:
-            (REFERENCE / name).write_text(PAGES[name](), encoding="utf-8")
-            print(f"written: docs/reference/{name}")
+            path.write_text(pages[path], encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
     return 1 if check and stale else 0
 
 
 def is_current(path: Path, text: str) -> bool:
     return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def with_parts(path: Path, parts: dict[str, Callable[[], str]]) -> str:
+    """The page as it is, with its generated parts made anew: each stands between two comments that name it."""
+    text = path.read_text(encoding="utf-8")
+    for name, make in parts.items():
+        between = re.compile(rf"(<!-- Begin {name}: .*? -->\n).*?(<!-- End {name} -->\n)", re.DOTALL)
+        pieces = between.split(text)
+        if len(pieces) != 4:
+            raise SystemExit(f"error: {path.relative_to(ROOT)} must have one place for {name}")
+        before, begin, end, after = pieces
+        text = f"{before}{begin}\n{make()}\n\n{end}{after}"
+    return text
 
 
 def page(source: str, *blocks: str) -> str:
@@ -333,6 +351,20 @@ def diagram(lifecycle: Lifecycle) -> str:
     return "```mermaid\n" + "\n".join(lines) + "\n```"
 
 
+def diagnoses() -> str:
+    rows = (
+        (
+            f"`{kind}`",
+            traits.meaning,
+            "yes" if traits.silence_counts else "",
+            ", ".join(traits.actions),
+            traits.follows,
+        )
+        for kind, traits in DIAGNOSES.items()
+    )
+    return table(("diagnosis", "what was seen", "silence counts", "action", "what follows"), rows)
+
+
 def settings() -> str:
     limits = next(part for part in reference().split("\n## ") if part.startswith("`limits`"))
     start = Moment("", 0.0, 0.0)
@@ -367,6 +399,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "spec.md": spec,
 }
+PARTS: dict[str, dict[str, Callable[[], str]]] = {"docs/concepts.md": {"diagnoses": diagnoses}}
 
 
 if __name__ == "__main__":

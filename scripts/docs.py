@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/reference/ and the lines below figures: python scripts/docs.py [--check]
+"""Writes the generated pages of docs/reference/ and the generated parts of others: python scripts/docs.py [--check]
 
 Everything comes from the code itself. What the code does not say in words stands in the tables below, and a name
 that is missing there stops the script. With --check nothing is written; exit code 1 where a page is not current.
@@ -10,6 +10,7 @@ import argparse
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -26,6 +27,7 @@ from dogwatch.model.events.schema import meaning, schema, type_words
 from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
+from dogwatch.policy.diagnoses import DIAGNOSES
 from dogwatch.spec import reference
 from dogwatch.world.home import Home
 
@@ -180,6 +182,7 @@ def main() -> int:
     os.environ["COLUMNS"] = WIDTH
     REFERENCE.mkdir(parents=True, exist_ok=True)
     pages = {REFERENCE / name: make() for name, make in PAGES.items()} | measured.pages(ROOT)
+    pages |= {ROOT / name: with_parts(ROOT / name, parts) for name, parts in PARTS.items()}
     stale = [path for path, text in pages.items() if not is_current(path, text)]
     for path in stale:
         if check:
@@ -192,6 +195,19 @@ def main() -> int:
 
 def is_current(path: Path, text: str) -> bool:
     return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def with_parts(path: Path, parts: dict[str, Callable[[], str]]) -> str:
+    """The page as it is, with its generated parts made anew: each stands between two comments that name it."""
+    text = path.read_text(encoding="utf-8")
+    for name, make in parts.items():
+        between = re.compile(rf"(<!-- Begin {name}: .*? -->\n).*?(<!-- End {name} -->\n)", re.DOTALL)
+        pieces = between.split(text)
+        if len(pieces) != 4:
+            raise SystemExit(f"error: {path.relative_to(ROOT)} must have one place for {name}")
+        before, begin, end, after = pieces
+        text = f"{before}{begin}\n{make()}\n\n{end}{after}"
+    return text
 
 
 def page(source: str, *blocks: str) -> str:
@@ -338,6 +354,20 @@ def diagram(lifecycle: Lifecycle) -> str:
     return "```mermaid\n" + "\n".join(lines) + "\n```"
 
 
+def diagnoses() -> str:
+    rows = (
+        (
+            f"`{kind}`",
+            traits.meaning,
+            "yes" if traits.silence_counts else "",
+            ", ".join(traits.actions),
+            traits.follows,
+        )
+        for kind, traits in DIAGNOSES.items()
+    )
+    return table(("diagnosis", "what was seen", "silence counts", "action", "what follows"), rows)
+
+
 def settings() -> str:
     limits = next(part for part in reference().split("\n## ") if part.startswith("`limits`"))
     start = Moment("", 0.0, 0.0)
@@ -372,6 +402,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "spec.md": spec,
 }
+PARTS: dict[str, dict[str, Callable[[], str]]] = {"docs/concepts.md": {"diagnoses": diagnoses}}
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ def written(age_s: float) -> tuple[OutputSight, ...]:
 
 
 def found(seen: Sight, duty: Duty | None = DUTY, agent: AgentRecord = AGENT) -> Diagnosis:
-    return diagnose(agent, duty, seen, LIMITS, NOW)
+    result = diagnose(agent, duty, seen, LIMITS, NOW)
+    assert result.action in ("", *result.traits.actions), "the table says what may be advised"
+    return result
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,9 @@ def idle(quiet_s: float, **changes: Any) -> Sight:
 
 
 def found(sight: Sight, duty: Duty | None = DUTY, limits: Limits = LIMITS, **more: Any) -> Diagnosis:
-    return diagnose(AGENT, duty, sight, limits, NOW, **more)
+    result = diagnose(AGENT, duty, sight, limits, NOW, **more)
+    assert result.action in ("", *result.traits.actions), "the table says what may be advised"
+    return result
 
 
 def tool(age_s: float) -> dict[str, ToolCall]:

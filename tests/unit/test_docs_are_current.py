@@ -29,19 +29,25 @@ def test_generated_pages_are_what_the_code_says() -> None:
 
 
 def test_a_page_that_was_changed_by_hand_is_noticed_and_written_anew(tmp_path: Path) -> None:
-    for name in ("scripts/docs.py", "bench/__init__.py", "bench/measured.py", "bench/provenance.py"):
+    sources = ("scripts/docs.py", "bench/__init__.py", "bench/measured.py", "bench/provenance.py", "docs/concepts.md")
+    for name in sources:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     assert docs(folder=tmp_path).returncode == 0
-    page = tmp_path / "docs" / "reference" / "events.md"
-    whole = page.read_text()
-    page.write_text(whole.replace("run_created", "run_made"))
-    noticed = docs("--check", folder=tmp_path)
-    assert noticed.returncode == 1
-    assert "docs/reference/events.md is not current" in noticed.stderr
-    assert "hint: make docs" in noticed.stderr
-    assert docs(folder=tmp_path).stdout == "written: docs/reference/events.md\n"
-    assert page.read_text() == whole
+    for name, right, wrong in (
+        ("docs/reference/events.md", "run_created", "run_made"),
+        ("docs/concepts.md", "| `silent_turn` |", "| `quiet_turn` |"),
+    ):
+        page = tmp_path / name
+        whole = page.read_text()
+        assert right in whole
+        page.write_text(whole.replace(right, wrong))
+        noticed = docs("--check", folder=tmp_path)
+        assert noticed.returncode == 1
+        assert f"{name} is not current" in noticed.stderr
+        assert "hint: make docs" in noticed.stderr
+        assert docs(folder=tmp_path).stdout == f"written: {name}\n"
+        assert page.read_text() == whole
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -15,12 +15,11 @@ from dogwatch.model.plan import Limits
 from dogwatch.model.records import TaskRecord
 from dogwatch.model.sight import Subagent
 from dogwatch.model.view import Duty
-from dogwatch.policy.diagnosis import Action, Diagnosis, Kind, Late
-from dogwatch.policy.judge import NEVER_RESTARTED
+from dogwatch.policy.diagnoses import DIAGNOSES, Action, Kind
+from dogwatch.policy.diagnosis import Diagnosis, Late
 from dogwatch.policy.ladder import (
     LOOK_AGAIN_S,
     ONCE_S,
-    ROWS,
     CallPerson,
     Facts,
     HoldAccount,
@@ -37,6 +36,7 @@ from dogwatch.policy.ladder import (
 )
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+ROWS = {kind: traits.actions for kind, traits in DIAGNOSES.items()}
 ACTIONS: tuple[Action, ...] = get_args(Action)
 DUTY = Duty("task", "draft", None)
 TASK = TaskRecord(run="v-1", task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
@@ -80,8 +80,8 @@ def test_only_a_diagnosis_whose_row_says_so_can_cost_an_incarnation(kind: Kind) 
 def test_neither_work_nor_rest_nor_a_look_that_says_nothing_is_acted_on() -> None:
     for kind in ("starting", "working", "waiting", "idle", "unknown"):
         assert ROWS[kind] == ()
-    for kind in NEVER_RESTARTED:
-        assert "RESTART" not in ROWS[kind]  # type: ignore[index]
+    for kind, traits in DIAGNOSES.items():
+        assert not (traits.never_restarted and "RESTART" in ROWS[kind])
 
 
 def test_an_action_that_nobody_has_listed_does_nothing() -> None:

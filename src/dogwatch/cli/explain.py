@@ -32,6 +32,7 @@ from dogwatch.model.records import (
 from dogwatch.model.tally import Tally, TallyRecord, total, usage
 from dogwatch.model.versions import ReadingRecord
 from dogwatch.policy.alerts import words
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.world.clock import SystemClock
 
 EXAMPLE = "dogwatch explain overnight-1/writer"
@@ -144,6 +145,7 @@ def _sentences(
             f" (confidence {seen.confidence:.2f}), because:"
         )
         lines += [f"  - {clean(line)}" for line in seen.evidence]
+        lines.append(f"{seen.kind} means: {traits_of(seen.kind).meaning.replace('`', '')}.")
         lines.append(f"What should be done: {seen.action + ': ' if seen.action else ''}{clean(seen.advice)}.")
     lines += _counted(tally)
     lines += _late(overdue, now)

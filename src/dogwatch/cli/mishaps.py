@@ -14,6 +14,7 @@ from dogwatch.ledger.records import load, load_run
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.world.clock import SystemClock
 
 Fact = Callable[[StoredEvent], bool]
@@ -58,7 +59,7 @@ def mishaps(first: str, second: str) -> list[Mishap]:
             title=f"{first}/planner is killed with -9 in its pane",
             run=first,
             victim=_busy_planner,
-            noticing=lambda e: e.kind == "alert_raised" and e.body["diagnosis"] in ("exited", "session_dead"),
+            noticing=lambda e: e.kind == "alert_raised" and traits_of(e.body["diagnosis"]).is_death,
             mending=lambda e: e.kind == "task_dispatched" and e.agent == "planner" and e.body["incarnation"] == 2,
         ),
         Mishap(

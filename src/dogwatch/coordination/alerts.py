@@ -18,7 +18,6 @@ from dogwatch.ledger.records import change
 from dogwatch.model.events.alerts import AlertWithdrawn, PersonCalled, ProviderHeld
 from dogwatch.model.events.runs import RunQuiet
 from dogwatch.model.moment import Moment
-from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import ladder
@@ -113,9 +112,16 @@ def call_person(tx: Tx, view: RunView, agent: AgentRecord, late: Sequence[Late],
         agent=agent.agent,
     )
     tx.append(event, f"called:{agent.key}{found.stall}")
-    kind: NoticeKind = "permission" if found.kind == "awaiting_permission" else "escalation"
     text = "\n".join([*found.evidence, found.advice])
-    push_notice(tx, agent.run, kind, f"{agent.agent}{found.stall}", f"{agent.agent}: {found.kind}", text, agent.agent)
+    push_notice(
+        tx,
+        agent.run,
+        found.traits.notice,
+        f"{agent.agent}{found.stall}",
+        f"{agent.agent}: {found.kind}",
+        text,
+        agent.agent,
+    )
     note_call(tx, agent, late)
     decide(tx, view, agent, "ESCALATE", found.kind, found.evidence, item.id)
     return True

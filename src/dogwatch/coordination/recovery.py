@@ -28,12 +28,11 @@ from dogwatch.model.lifecycle import AGENT, HEALTH
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.diagnosis import Diagnosis, Late
 from dogwatch.policy.judge import nudges_for
 from dogwatch.policy.ladder import Restart
 from dogwatch.policy.waits import waiters
-
-STOP_LOOP = "stop_loop"
 
 
 def rescue(tx: Tx, view: RunView, agent: AgentRecord, task: TaskRecord, found: Diagnosis, item: Item) -> bool:
@@ -47,7 +46,7 @@ def rescue(tx: Tx, view: RunView, agent: AgentRecord, task: TaskRecord, found: D
 def nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosis, item: Item) -> bool:
     """The agent is asked to go on with what it owes. One that may have forgotten its task is told it again."""
     settle(tx, item)
-    why = "\n".join(found.evidence[1:]) if found.kind in ("wrong_path", "deadlock", "checkpoint_deadlock") else ""
+    why = "\n".join(found.evidence[1:]) if found.traits.nudge_tells_why else ""
     task = view.tasks.get(duty.subject) if duty.kind == "task" else None
     if task is not None and found.retell:
         why = f"Your context was made shorter. This was your task:\n{dispatch_text(view, task, agent)}"
@@ -119,7 +118,7 @@ def end_interrupt(tx: Tx, agent: AgentRecord, evidence: Sequence[str]) -> None:
 def give_up_interrupt(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """A new incarnation. What is written already is taken first, as it would be from one that has died. A tool that
     goes on is none: it is reported again."""
-    if agent.interrupted != STOP_LOOP:
+    if not traits_of(agent.interrupted).interrupts_turn:
         change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
         return
     seconds = tx.now.since(agent.interrupts[0])
@@ -128,17 +127,17 @@ def give_up_interrupt(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -
     alert = f"{agent.agent}#{agent.incarnation}:interrupted"
     task = view.task_of(agent.agent)
     if task is not None and sight.outputs_fresh:
-        rescue_task(tx, task, STOP_LOOP, evidence)
-        decide(tx, view, agent, "RESCUE", STOP_LOOP, evidence, f"{alert}:rescue", subject=task.task)
+        rescue_task(tx, task, agent.interrupted, evidence)
+        decide(tx, view, agent, "RESCUE", agent.interrupted, evidence, f"{alert}:rescue", subject=task.task)
         return
     _tell(tx, agent, "restarted", evidence)
-    decide(tx, view, agent, "RESTART", STOP_LOOP, evidence, alert)
-    restart(tx, view, agent, STOP_LOOP, evidence)
+    decide(tx, view, agent, "RESTART", agent.interrupted, evidence, alert)
+    restart(tx, view, agent, agent.interrupted, evidence)
 
 
 def what_was_interrupted(agent: AgentRecord, sight: Sight) -> list[str]:
     """What was interrupted, as evidence."""
-    if agent.interrupted != STOP_LOOP:
+    if not traits_of(agent.interrupted).interrupts_turn:
         return [f"hooks: {tool} was interrupted" for tool in sight.turn.tools.values()]
     return [f"hooks: {sight.turn.stops} times in one turn it tried to stop after a hook had held it"]
 

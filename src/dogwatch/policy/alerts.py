@@ -13,16 +13,12 @@ from dogwatch.model.sight import OutputSight, Sight, Wait
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.thresholds import tier
 
-COUNTED = frozenset(
-    {"silent_turn", "checkpoint_deadlock", "stalled", "waiting", "deadlock", "wrong_path", "done_unreported", "looping"}
-)
-"""Diagnoses under which the silence counts; under all others it stands still."""
 TIERS = ("", "TIER_1", "STALL_ALERT", "STALL_CRITICAL")
 
 
 def tier_of(found: Diagnosis, limits: Limits) -> int:
-    """How serious a silence is under this diagnosis."""
-    return tier(found.quiet_s, limits) if found.kind in COUNTED else 0
+    """How serious a silence is under this diagnosis; 0 where it does not count."""
+    return tier(found.quiet_s, limits) if found.traits.silence_counts else 0
 
 
 def threshold_s(level: int, limits: Limits) -> float:

@@ -14,7 +14,8 @@ from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import STATE_FILE, Sight, Wait
 from dogwatch.model.view import Duty
 from dogwatch.policy.agent_memory import memory_words
-from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Kind, has_client
+from dogwatch.policy.diagnoses import Kind
+from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, has_client
 from dogwatch.policy.idle_prompt import idle
 from dogwatch.policy.open_turn import LAP_WEIGHT, working
 from dogwatch.policy.subagents import own_subagents

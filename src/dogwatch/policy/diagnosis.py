@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent, Wait
 from dogwatch.model.view import Duty
-
-Kind = Literal[
-    "starting",
-    "startup_stall",
-    "startup_dialog",
-    "working",
-    "long_tool",
-    "silent_turn",
-    "stalled",
-    "looping",
-    "stop_loop",
-    "provider_wait",
-    "awaiting_permission",
-    "context_exhausted",
-    "checkpoint_deadlock",
-    "subagent_overdue",
-    "waiting",
-    "deadlock",
-    "done_unreported",
-    "wrong_path",
-    "exited",
-    "session_dead",
-    "idle",
-    "unknown",
-]
-Action = Literal["", "NUDGE", "RESCUE", "PROBE", "RESTART", "INTERRUPT", "HOLD", "ESCALATE"]
+from dogwatch.policy.diagnoses import DIAGNOSES, Action, Kind, Traits
 
 CERTAIN, SURE, TOLD, LIKELY = 1.0, 0.95, 0.85, 0.7
 """How sure a diagnosis is that rests on the process, on the client's hooks, on its state file, on its screen alone."""
@@ -77,6 +51,11 @@ class Diagnosis:
     waits_for: str = ""
     retell: bool = False
     late: Late | None = None
+
+    @property
+    def traits(self) -> Traits:
+        """What holds for every diagnosis of this kind."""
+        return DIAGNOSES[self.kind]
 
     @property
     def source(self) -> str:

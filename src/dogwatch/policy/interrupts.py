@@ -8,6 +8,7 @@ from typing import Literal
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.sight import Sight
+from dogwatch.policy.diagnoses import traits_of
 
 QUIET_S = 1.0
 """How long the prompt must stand there with no word from the hooks: then the rest of the turn has run dry."""
@@ -24,7 +25,7 @@ def effect(interrupts: Sequence[Moment], kind: str, sight: Sight, limits: Limits
     """
     if sight.process != "alive" or not interrupts:
         return "waiting"
-    if not (sight.turn.stops if kind == "stop_loop" else sight.turn.tools):
+    if not (sight.turn.stops if traits_of(kind).interrupts_turn else sight.turn.tools):
         return "ended"
     first = interrupts[0]
     quiet_s = now.mono - max(sight.turn.own, sight.screen_since, first.mono)

@@ -13,9 +13,6 @@ from dogwatch.policy.diagnose import diagnose, plainly_well
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.waits import SENT, WaitGraph, coming, waits_for_files, waits_for_mail, waits_for_tasks
 
-NEVER_RESTARTED = frozenset({"provider_wait"})
-"""What the agent waits for is not its own fault, and a new incarnation would wait for the same."""
-
 
 def judge_all(view: RunView, sights: Mapping[str, Sight], now: Moment) -> dict[str, Diagnosis]:
     """What everybody is doing. Only those in long tools are asked what they wait for there."""
@@ -53,13 +50,13 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
         and nudges_for(agent, duty) >= limits.nudges_max
         and not any(message.kind == "nudge" for message in view.waiting_messages(name))
     ):
-        if found.kind in NEVER_RESTARTED:
+        if found.traits.never_restarted:
             advice = "nudges have not helped, and a restart would not: look at it"
             return replace(found, action="ESCALATE", advice=advice)
         if duty is not None and duty.message:
             # Nobody has to take an offer, and a letter may need no answer: that is no failure of the agent.
             return replace(found, action="", advice=f"wait: {duty.kind} {duty.subject} may need no answer")
-    if found.kind != "deadlock" or (chosen := graph.youngest(members)) == name:
+    if not found.traits.is_ring or (chosen := graph.youngest(members)) == name:
         return found
     return replace(found, action="", advice=f"wait: {chosen}, whose wait is the youngest, is asked to go on")
 

@@ -1,53 +1,23 @@
 """The ladder: from a diagnosis to the one step that is taken about it now, or none.
 
-`ROWS` lists what may be done about each diagnosis. Whatever it does not list leaves the agent alone: the harshest act
-is never what remains when nothing else fits.
+The table of diagnoses lists what may be done about each. Whatever it does not list leaves the agent alone: the harshest
+act is never what remains when nothing else fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import TaskRecord
 from dogwatch.model.view import Duty
-from dogwatch.policy.diagnosis import Action, Diagnosis, Kind, Late
+from dogwatch.policy.diagnosis import Diagnosis, Late
 
 ONCE_S = 7 * 86400.0
 """A person is called once for each stall."""
 LOOK_AGAIN_S = 5.0
 """A stall that was nothing to act on may be reported again so soon."""
-
-ROWS: Mapping[Kind, tuple[Action, ...]] = {
-    "starting": (),
-    "startup_stall": ("RESTART",),
-    "startup_dialog": ("ESCALATE",),
-    "working": (),
-    "long_tool": ("INTERRUPT",),
-    "silent_turn": ("NUDGE", "RESTART"),
-    "stalled": ("PROBE",),
-    "looping": ("ESCALATE",),
-    "stop_loop": ("INTERRUPT",),
-    "provider_wait": ("HOLD", "NUDGE", "ESCALATE"),
-    "awaiting_permission": ("ESCALATE",),
-    "context_exhausted": ("RESTART",),
-    "checkpoint_deadlock": ("NUDGE", "RESTART", "ESCALATE"),
-    "subagent_overdue": ("NUDGE", "ESCALATE"),
-    "waiting": (),
-    "deadlock": ("NUDGE", "RESTART", "ESCALATE"),
-    "done_unreported": ("RESCUE",),
-    "wrong_path": ("NUDGE", "RESTART"),
-    "exited": ("RESTART",),
-    "session_dead": ("RESTART",),
-    "idle": (),
-    "unknown": (),
-}
-"""What may be done about each diagnosis. Where a row has both NUDGE and RESTART, nudges that have not helped lead to a
-restart."""
-FORGETTING: frozenset[Kind] = frozenset({"context_exhausted"})
-"""Diagnoses after which the next incarnation begins a new conversation: the old one cannot go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +99,7 @@ Step = LeaveAlone | Rescue | Nudge | NudgeParent | Probe | Interrupt | HoldAccou
 def decide(found: Diagnosis, facts: Facts) -> Step:
     """The step that is taken about the diagnosis now."""
     action = found.action
-    if action not in ROWS[found.kind]:
+    if action not in found.traits.actions:
         return LeaveAlone()
     match action:
         case "":
@@ -156,17 +126,17 @@ def decide(found: Diagnosis, facts: Facts) -> Step:
 def _nudge(found: Diagnosis, facts: Facts) -> Step:
     if facts.late:
         return NudgeParent(facts.late)
-    if found.kind == "provider_wait" and facts.is_account_held:
+    if found.traits.waits_for_account and facts.is_account_held:
         return LeaveAlone()
     if facts.duty is None or facts.is_nudge_queued:
         return LeaveAlone()
     if facts.nudges < facts.nudges_max:
         return Nudge(facts.duty)
-    return _restart(found) if "RESTART" in ROWS[found.kind] else LeaveAlone()
+    return _restart(found) if "RESTART" in found.traits.actions else LeaveAlone()
 
 
 def _restart(found: Diagnosis) -> Restart:
-    return Restart(counts=found.own_fault, forgets=found.kind in FORGETTING)
+    return Restart(counts=found.own_fault, forgets=found.traits.forgets)
 
 
 def again_s(step: Step, limits: Limits) -> float:

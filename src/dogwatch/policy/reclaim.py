@@ -16,6 +16,7 @@ from dogwatch.model.records import AgentWatch
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import CAPS, MEMORY_LIMITS, is_under, waited_s
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.needs import has_work, is_done, places_of
 
 DONE_S = 60.0
@@ -106,7 +107,7 @@ def choose(
 
 def is_idle(view: RunView, agent: str, seen: AgentWatch) -> bool:
     """Whether the watchdog says that it rests, and the run has nothing for it at this moment."""
-    return seen.kind == "idle" and not seen.subagents and not has_work(view, agent)
+    return traits_of(seen.kind).at_rest and not seen.subagents and not has_work(view, agent)
 
 
 def refusal(view: RunView, agent: str, kind: str, sight: Sight) -> str:
@@ -123,6 +124,6 @@ def refusal(view: RunView, agent: str, kind: str, sight: Sight) -> str:
         return "somebody has typed something into its composer"
     if sight.turn.subagents:
         return "sub-agents of its own run"
-    if kind != "idle":
+    if not traits_of(kind).at_rest:
         return f"it is {kind}"
     return ""

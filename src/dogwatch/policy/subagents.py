@@ -9,7 +9,8 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import Sight, Subagent, Turn
 from dogwatch.model.view import Duty
-from dogwatch.policy.diagnosis import Action, Case, Diagnosis, Late, file_mono
+from dogwatch.policy.diagnoses import Action
+from dogwatch.policy.diagnosis import Case, Diagnosis, Late, file_mono
 from dogwatch.policy.time_limits import subagent_s
 from dogwatch.policy.turns import ANNOUNCED_S
 

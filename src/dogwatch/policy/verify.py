@@ -8,6 +8,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import DecisionRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnoses import traits_of
 
 LADDER = ("HOLD", "NUDGE", "PROBE", "INTERRUPT", "RESTART", "REPLACE", "ESCALATE")
 """From the gentlest to the last resort; RESCUE comes before all of them."""
@@ -28,11 +29,11 @@ def alternatives(action: str, diagnosis: str) -> tuple[str, ...]:
         if other == action:
             found.append("anything harsher: not before this has been seen to fail")
             break
-        found.append(f"{other}: {_WHY_NOT.get((other, diagnosis), _WHY_NOT_AT_ALL[other])}")
+        found.append(f"{other}: {traits_of(diagnosis).why_not.get(other, _WHY_NOT[other])}")
     return tuple(found)
 
 
-_WHY_NOT_AT_ALL = {
+_WHY_NOT = {
     "HOLD": "the provider is not what it waits for",
     "NUDGE": "it is not at its prompt, or was nudged without effect",
     "PROBE": "it shows signs of life, or is certainly dead",
@@ -40,14 +41,6 @@ _WHY_NOT_AT_ALL = {
     "RESTART": "its process is of use still",
     "REPLACE": "it has not failed again after a restart",
     "ESCALATE": "no person is needed for this",
-}
-_WHY_NOT = {
-    ("NUDGE", "exited"): "there is nobody to be nudged",
-    ("NUDGE", "session_dead"): "there is nobody to be nudged",
-    ("PROBE", "exited"): "its death is certain",
-    ("PROBE", "session_dead"): "its death is certain",
-    ("NUDGE", "awaiting_permission"): "keys would answer the dialog",
-    ("RESTART", "awaiting_permission"): "it would ask the same again",
 }
 
 
@@ -81,7 +74,7 @@ def _effect(decision: DecisionRecord, who: str, sight: Sight | None, *, is_same:
         if not sight.hooks:
             return f"process: {who} lives"
         return f"hooks: {who} has started" if sight.turn.state != "none" else ""
-    if decision.action == "INTERRUPT" and decision.diagnosis == "stop_loop":
+    if decision.action == "INTERRUPT" and traits_of(decision.diagnosis).interrupts_turn:
         # A loop that goes on is heard of as well.
         return "hooks: the turn has ended" if is_same and not sight.turn.stops else ""
     # A dialog that still stands there is told of again.

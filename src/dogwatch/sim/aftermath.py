@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.sim.recording import Recording, Said
 
 Change = Literal["earlier", "later", "never", "new", "graver", "milder"]
@@ -36,8 +37,6 @@ OWN_CALLS = frozenset(
 )
 """What an agent itself does at the door."""
 PROGRESS = frozenset({"task_reported", "task_accepted", "checkpoint_answered", "phase_opened", "gate_passed"})
-ASKED = frozenset({"awaiting_permission", "startup_dialog"})
-"""Who goes on after these was answered by a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +91,12 @@ def aftermath(recording: Recording, agent: str, kind: str, t: float) -> Aftermat
         said = next((one for one in later if _says(one, kind)), None)
         if said is not None:
             told = "" if said.is_own else ", ".join(said.messages) or "a prompt"
-            is_answer = kind == "waiting" and "mail" in said.messages
+            is_answer = traits_of(kind).over == "answered" and "mail" in said.messages
             found.append((said.t, 1, Aftermath(said.t - t, by_itself=said.is_own or is_answer, told=told)))
     first = min(found, key=lambda one: one[:2])[2] if found else Aftermath(recording.end - t)
-    return replace(first, by_itself=False, needed="a person") if first.by_itself and kind in ASKED else first
+    if first.by_itself and traits_of(kind).needs_a_person:
+        return replace(first, by_itself=False, needed="a person")
+    return first
 
 
 def _says(said: Said, kind: str) -> bool:
@@ -104,13 +105,15 @@ def _says(said: Said, kind: str) -> bool:
     turn = said.turn
     if said.event == "UserPromptSubmit":
         return True
-    if kind == "looping":
-        return said.is_own and (turn.state == "idle" or turn.repeats <= 1)
-    if kind == "stop_loop":
-        return said.is_own and not turn.stops
-    if kind == "subagent_overdue":
-        return said.event == "SubagentStop"
-    return said.is_own
+    match traits_of(kind).over:
+        case "heard" | "answered":
+            return said.is_own
+        case "other_calls":
+            return said.is_own and (turn.state == "idle" or turn.repeats <= 1)
+        case "let_stop":
+            return said.is_own and not turn.stops
+        case "subagent_ended":
+            return said.event == "SubagentStop"
 
 
 def _deed(recording: Recording, kind: str, body: Mapping[str, Any], agent: str, after_s: float, t: float) -> Aftermath:

@@ -21,6 +21,7 @@ from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.alerts import TIERS, tier_of
 from dogwatch.policy.diagnose import plainly_well
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge_all
 from dogwatch.policy.route import quiet
@@ -306,7 +307,7 @@ def _screen(turn: Turn, silence: Silence, t: float, now: Moment) -> tuple[str, f
 
 def _is_death(alert: Alert) -> bool:
     evidence = alert.evidence
-    return alert.kind in ("exited", "session_dead") or bool(evidence and evidence[0].startswith("process:"))
+    return traits_of(alert.kind).is_death or bool(evidence and evidence[0].startswith("process:"))
 
 
 def _elsewhere(silence: Silence, t: float) -> Iterator[str]:

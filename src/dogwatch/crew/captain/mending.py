@@ -21,6 +21,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
+from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.diagnosis import Case, Diagnosis, Late
 from dogwatch.policy.judge import judge
 from dogwatch.policy.ladder import Interrupt
@@ -49,7 +50,9 @@ def _diagnosed_again(
     it, the watchdog's alert vouches: how long a screen has stood there, and how long there was no sign of life."""
     name = agent.agent
     alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
-    sights = helm.world.eyes.look(view, alive if item.body["diagnosis"] == "deadlock" else [name], screens=True)
+    sights = helm.world.eyes.look(
+        view, alive if traits_of(str(item.body["diagnosis"])).is_ring else [name], screens=True
+    )
     sight = sights[name]
     if sight.process == "alive" and sight.screen == "unknown" != item.body.get("pane", "unknown"):
         return None

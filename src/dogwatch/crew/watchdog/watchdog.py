@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 
+from dogwatch.coordination import crew
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import alerts_queue
 from dogwatch.crew.shared.log import Log
@@ -55,7 +56,7 @@ class Watchdog:
         self.lease = renew(ledger, self.lease, now)
         view = ledger.read(lambda reader: load_run(reader, self.run))
         if view.run.cleared:
-            ledger.run(lambda tx: tx.release(self.lease))
+            ledger.run(partial(crew.leave, lease=self.lease))
             return None
         # Captain and dispatcher may have been killed at one instant: then this is who is left to notice.
         dispatcher = keep_dispatcher(world.eyes, world.starter, ledger, self._dispatcher, self.lease.holder, now)

@@ -9,7 +9,7 @@ from dogwatch.coordination.launches import run_holder
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import orders_queue
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change, load, save
+from dogwatch.ledger.records import change
 from dogwatch.model.admission import Answer, Launch, QueuedRun
 from dogwatch.model.events.admission import RunAdmitted
 from dogwatch.model.events.runs import RunCleared, RunEnded
@@ -54,10 +54,3 @@ def end_queued(tx: Tx, run: str, cause: str) -> None:
     if not is_told:
         tx.delete(f"active/{run}")
         tx.append(RunCleared(processes=0, run=run), f"cleared:{run}")
-
-
-def change_group(tx: Tx, run: str, group: str, ceiling: int) -> None:
-    """What is said now holds also for a run that was put into the queue before."""
-    queued = load(tx, QueuedRun, f"queued/{run}")
-    if queued is not None and (queued.group, queued.ceiling) != (group, ceiling):
-        save(tx, replace(queued, group=group, ceiling=ceiling))

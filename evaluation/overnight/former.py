@@ -64,9 +64,12 @@ class FormerWatch(MemoryWatch):
         self._open_gates(ledger, lease, self._host, now)
         return self._host
 
-    def note_reclaim(self, tx: Tx) -> None:
+    def shown(self) -> None:
+        """What the gates read must not say how it is."""
+
+    def note_reclaim(self, at: Moment) -> None:
         if self._host is not None:
-            self._host = replace(self._host, reclaimed=tx.now)
+            self._host = replace(self._host, reclaimed=at)
 
     def _open_gates(self, ledger: Store, lease: Lease, host: HostRecord, now: Moment) -> None:
         if self._written is not None and now.since(self._written.at) < 4 * LOOK_S:

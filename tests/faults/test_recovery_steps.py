@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from dogwatch.actions.spawn import Spawned
+from dogwatch.coordination.crew import LEASE_S
 from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.captain.captain import FAILURES_MAX, Captain
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import BEAT_S, LEASE_S, SILENT_S, join
+from dogwatch.crew.shared.membership import BEAT_S, SILENT_S, join
 from dogwatch.crew.shared.worlds import Request
 from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.ledger.api import START, Lease, StoredEvent

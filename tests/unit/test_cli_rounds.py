@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from dogwatch.cli.framework import run_command
-from dogwatch.cli.rounds import (
-    NAME_LENGTH_MAX,
-    Ingredients,
-    Wanted,
-    attempts_of,
-    first_attempt,
-    is_kept,
-    make_runs,
-    runs_with,
-    wanted,
-)
+from dogwatch.cli.rounds import NAME_LENGTH_MAX, first_attempt, is_kept, runs_with, wanted
+from dogwatch.coordination.rounds import Ingredients, Wanted, attempts_of, make_runs
 from dogwatch.errors import RefusedError, UsageError
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_all

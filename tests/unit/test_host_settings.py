@@ -13,10 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dogwatch.cli.checks_home import home_findings
+from dogwatch.coordination.crew import LEASE_S
 from dogwatch.crew.dispatcher.zoning import LOOK_S, MemoryWatch
 from dogwatch.crew.shared.eyes import MachineEyes
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import LEASE_S, join
+from dogwatch.crew.shared.membership import join
 from dogwatch.errors import SpecError
 from dogwatch.ledger.records import load
 from dogwatch.model.memory import GB, HostRecord, HostSettings

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.crew.dispatcher.learning import BRIEF_S, GONE_S, KEEP_S, PHASES_MAX, WAITING_MAX, Peaks
+from dogwatch.coordination.memory import PHASES_MAX
+from dogwatch.crew.dispatcher.learning import BRIEF_S, GONE_S, KEEP_S, WAITING_MAX, Peaks
 from dogwatch.errors import StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load, load_all

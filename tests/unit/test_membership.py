@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import pytest
 
+from dogwatch.coordination.crew import LEASE_S, leave_host
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.dispatcher.dispatcher import CADENCE_S, LINGER_S, Dispatcher
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import BEAT_S, JOIN_S, LEASE_S, RESTART_PAUSE_S, Reviver, join, renew
+from dogwatch.crew.shared.membership import BEAT_S, JOIN_S, RESTART_PAUSE_S, Reviver, join, renew
 from dogwatch.errors import LedgerLockedError, StaleError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, save
@@ -266,11 +267,11 @@ def test_a_dispatcher_without_work_leaves_and_gives_up_its_place(ledger: Store, 
 def test_the_last_look_for_work_and_the_leave_are_one_transaction(ledger: Store, clock: ManualClock) -> None:
     member = dispatcher(ledger, clock.now())
     ledger.run(lambda tx: create_run(tx, PLAN, "/project", "/project/out", "/project/t.yaml"))
-    assert ledger.run(member._leave) is False
+    assert ledger.run(lambda tx: leave_host(tx, member.lease)) is False
     assert holder(ledger, "dispatcher", "") == FIRST
     ledger.run(lambda tx: tx.check(member.lease))
     ledger.run(lambda tx: tx.delete("active/t-1"))
-    assert ledger.run(member._leave) is True
+    assert ledger.run(lambda tx: leave_host(tx, member.lease)) is True
     assert ledger.read(lambda r: r.get("crew//dispatcher")) is None
 
 

@@ -8,16 +8,17 @@ in that of another agent of the run. It is asked by the captain, which must be a
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from dogwatch.actions.check_in import LIMIT_S, start_of
 from dogwatch.cli.fleet import keep_up, refuse_when_down, runs_of, wait_until
 from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.table import clean
+from dogwatch.coordination.orders import ask_agent
 from dogwatch.coordination.queues import checkins_queue
 from dogwatch.errors import AwayError, DogwatchError, NotFoundError, RefusedError, UsageError
-from dogwatch.ledger.api import Store, StoredEvent, Tx
+from dogwatch.ledger.api import Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
-from dogwatch.model.events.operator import CheckInAsked
 from dogwatch.model.records import MessageRecord
 
 EXAMPLE = 'dogwatch check-in overnight-1/writer "How far are you, and what is missing?"'
@@ -60,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
     start_of(home, view.plan, view.agents[agent], question)
     refuse_when_down(ledger)
     keep_up(home, ledger)
-    item = _ask(ledger, run, agent, to, question)
+    item = ledger.run(partial(ask_agent, run=run, agent=agent, to=to, question=question))
 
     def is_settled() -> bool:
         waiting = [one.id for one in ledger.read(lambda r: r.items(checkins_queue(run)))]
@@ -73,15 +74,6 @@ def execute(arguments: argparse.Namespace) -> int:
     if event is None:
         raise RefusedError(f"{run} ended before it was answered", hint=f"dogwatch events {run} tells what happened")
     return _show(ledger, event, run, agent, as_json=arguments.json)
-
-
-def _ask(ledger: Store, run: str, agent: str, to: str, question: str) -> str:
-    def fn(tx: Tx) -> str:
-        item = tx.push(checkins_queue(run), {"agent": agent, "to": to, "question": question}) or ""
-        tx.append(CheckInAsked(check_in=item, to=to, question=question, run=run, agent=agent))
-        return item
-
-    return ledger.run(fn)
 
 
 def _outcome(ledger: Store, run: str, item: str) -> StoredEvent | None:

@@ -11,15 +11,13 @@ from functools import partial
 from dogwatch.actions.hands import MachineHands
 from dogwatch.actions.kill import end
 from dogwatch.actions.spawn import write_programs
-from dogwatch.coordination.agents import restart
-from dogwatch.coordination.queues import orders_queue
+from dogwatch.coordination import orders
 from dogwatch.crew.shared.eyes import MachineEyes
 from dogwatch.crew.shared.membership import is_silent
 from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import AwayError, DogwatchError
-from dogwatch.ledger.api import Store, Tx
+from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load, load_all, load_run
-from dogwatch.model.events.operator import OrderGiven
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.world.clock import SystemClock
@@ -33,7 +31,7 @@ STARTING_WAIT_S = 10.0
 def bring_up(home: Home, ledger: Store) -> CrewRecord:
     """A living dispatcher, also where the operator had taken everything down."""
     write_programs(home)
-    ledger.run(lambda tx: tx.delete("down"))
+    ledger.run(orders.bring_up)
     return keep_up(home, ledger)
 
 
@@ -103,20 +101,14 @@ def refuse_when_down(ledger: Store) -> None:
 
 def order(ledger: Store, run: str, agent: str = "", cause: str = "") -> None:
     """Tells the run's captain to end the run, or one incarnation of an agent."""
-    body = {"agent": agent, "cause": cause, "by": "operator"}
-
-    def give(tx: Tx) -> None:
-        item = tx.push(orders_queue(run), body) or ""
-        tx.append(OrderGiven(cause=cause, by="operator", order=item, run=run, agent=agent))
-
-    ledger.run(give)
+    ledger.run(partial(orders.order_end, run=run, agent=agent, cause=cause))
 
 
 def take_down(home: Home, ledger: Store) -> int:
     """Ends the crew, then the agents; the runs keep their place, for `up`. Returns how many processes there were."""
     boot = SystemClock().now().boot
     # From here on nobody can take a place in the crew; who has one already is ended until none is left.
-    ledger.run(lambda tx: tx.put("down", {"by": os.getpid()}))
+    ledger.run(partial(orders.take_down, by=os.getpid()))
     ended = 0
     while found := _living_crew(ledger, boot):
         end(found, boot, grace_s=0.5)
@@ -131,16 +123,8 @@ def take_down(home: Home, ledger: Store) -> int:
             continue
         servers = {a.server for a in ledger.read(partial(load_run, run=run)).agents.values() if a.server is not None}
         ended += hands.clear(run, list(servers))
-        ledger.run(partial(_rest_agents, run=run))
+        ledger.run(partial(orders.stop_agents, run=run))
     return ended
-
-
-def _rest_agents(tx: Tx, run: str) -> None:
-    """The agents of the run are gone, and not by a failure of theirs: each waits for its next incarnation."""
-    view = load_run(tx, run)
-    for agent in view.agents.values():
-        if agent.process is not None and not view.run.over:
-            restart(tx, view, agent, "down", ["dogwatch was taken down"], counts=False)
 
 
 def _living_crew(ledger: Store, boot: str) -> list[ProcessId]:

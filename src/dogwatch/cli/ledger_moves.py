@@ -14,13 +14,13 @@ from dogwatch.cli.checks import size
 from dogwatch.cli.framework import the_home
 from dogwatch.cli.ledger_files import checked_file, file_records, new_file, unpacked, write_lines
 from dogwatch.cli.table import note
-from dogwatch.coordination.ledgers import BOUND
+from dogwatch.coordination.ledgers import bound_to, unbind
 from dogwatch.errors import NotFoundError, RefusedError, UsageError
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import Store, Tx
+from dogwatch.ledger.api import Store
 from dogwatch.ledger.compaction import compact_part, old_events
 from dogwatch.ledger.copying import Record, begin, counted, fill, finish, in_words, records, verify
-from dogwatch.ledger.facts import close_for_good, facts, seal, sql, unseal
+from dogwatch.ledger.facts import close_for_good, facts, seal, unseal
 from dogwatch.ledger.refusals import MOVING, SEALED, UNFINISHED, go_to, refuse_moved
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
@@ -260,21 +260,7 @@ def adopt(arguments: argparse.Namespace) -> int:
         raise RefusedError("the ledger is a file of this home", hint="adopt is for a ledger on a server")
     with open_for_maintenance(home.ledger) as (name, ledger):
         refuse_moved(name, ledger.read(facts))
-
-        def fn(tx: Tx) -> tuple[str, int]:
-            document = tx.get(BOUND)
-            held = len(tx.leases(""))
-            if not arguments.dry_run:
-                sql(tx).change("UPDATE fences SET fence = fence + 1")
-                sql(tx).change("DELETE FROM leases")
-                sql(tx).change(
-                    "UPDATE items SET claim_boot = NULL, holder = '' WHERE state = 'open' AND claim_boot IS NOT NULL"
-                )
-                tx.delete(BOUND)
-            other = f"{document.body['path']} on {document.body['hostname']}" if document else "no home"
-            return other, held
-
-        other, held = ledger.run(fn)
+        other, held = ledger.run(bound_to if arguments.dry_run else unbind)
         if arguments.dry_run:
             print(f"would take {name} over from {other}, with {held} leases made void; nothing was changed")
             return 0

@@ -28,8 +28,9 @@ from dogwatch.cli import outcome, progress
 from dogwatch.cli.fleet import Keeper, bring_up, keep_up, order, runs_of, wait_until
 from dogwatch.cli.framework import INTERRUPTED, open_ledger, print_json, the_home
 from dogwatch.cli.rehearsing import scenario_for, set_stage
-from dogwatch.cli.rounds import DELIVERED, Ingredients, Wanted, attempts_of, is_kept, make_runs, wanted
+from dogwatch.cli.rounds import DELIVERED, is_kept, wanted
 from dogwatch.cli.table import note, wants_colour, width_of
+from dogwatch.coordination.rounds import Ingredients, Wanted, attempts_of, make_runs
 from dogwatch.errors import MissingToolError, UsageError
 from dogwatch.harness import harness
 from dogwatch.harness.environment import differing

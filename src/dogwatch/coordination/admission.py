@@ -107,6 +107,16 @@ def abandoned(reader: Reader, life: Life) -> tuple[list[PermitRecord], list[Wait
     return permits, waits
 
 
+def free_abandoned(tx: Tx, life: Life) -> int:
+    """Gives back the places of those who are gone; returns how many."""
+    freed, left = abandoned(tx, life)
+    for permit in freed:
+        tx.delete(permit.key)
+    for wait in left:
+        tx.delete(wait.key)
+    return len(freed)
+
+
 def is_gone(reader: Reader, permit: PermitRecord, life: Life) -> bool:
     """Whether there is evidence that the permit's holder is gone. What is just being started is not gone, also where
     nobody knows its process yet: whoever started it finds it, or its run ends."""

@@ -7,7 +7,8 @@ import socket
 
 from dogwatch.errors import LedgerError, RefusedError
 from dogwatch.ledger import LOCK_WAIT_S, open_store
-from dogwatch.ledger.api import Clock, Json, Store, Tx
+from dogwatch.ledger.api import Clock, Json, Reader, Store, Tx
+from dogwatch.ledger.grants import void_grants
 from dogwatch.world.home import Home
 
 BOUND = "home"
@@ -50,6 +51,21 @@ def bind(home: Home, ledger: Store) -> None:
         tx.put(BOUND, mine)
 
     ledger.run(fn)
+
+
+def unbind(tx: Tx) -> tuple[str, int]:
+    """Takes the ledger from the home that works with it: every holder from before is stale. Returns what
+    `bound_to` said of it."""
+    before = bound_to(tx)
+    void_grants(tx)
+    tx.delete(BOUND)
+    return before
+
+
+def bound_to(reader: Reader) -> tuple[str, int]:
+    """Which home works with the ledger, in words, and how many leases there are."""
+    document = reader.get(BOUND)
+    return _words(document.body) if document is not None else "no home", len(reader.leases(""))
 
 
 def refuse_other_home(home: Home, ledger: Store) -> None:

@@ -64,6 +64,18 @@ class AgentTally:
         return replace(self, incarnations=incarnations, told=tuple(told), running=())
 
 
+def record_tallies(
+    tx: Tx,
+    view: RunView,
+    found: Mapping[str, AgentTally],
+    told_before: Mapping[str, int],
+    rss_bytes: Mapping[str, int],
+) -> None:
+    """What was counted of each agent; `told_before` is how much of it was told, `rss_bytes` the memory it uses now."""
+    for name, one in found.items():
+        record_tally(tx, view, view.agents[name], one, told_before[name], rss_bytes[name])
+
+
 def record_tally(
     tx: Tx, view: RunView, agent: AgentRecord, found: AgentTally, told_before: int = 0, rss_bytes: int = 0
 ) -> TallyRecord:

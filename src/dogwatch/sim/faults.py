@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import ClassVar, Literal
 
-from dogwatch.coordination.queues import checkins_queue, orders_queue
-from dogwatch.ledger.api import Tx
+from dogwatch.coordination import orders
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header
-from dogwatch.model.events.operator import CheckInAsked, OrderGiven
 from dogwatch.model.memory import GB
 from dogwatch.model.records import RunRecord
 from dogwatch.sim.agents import VirtualAgent
@@ -293,14 +292,8 @@ class Faults:
         return agent.key
 
     def _order(self, run: str, agent: str) -> None:
-        body = {"agent": agent, "cause": "", "by": "operator"}
-        item = self._machine.op_id()
-
-        def give(tx: Tx) -> None:
-            tx.push(orders_queue(run), body, item)
-            tx.append(OrderGiven(cause="", by="operator", order=item, run=run, agent=agent))
-
-        self._machine.ledger.run(give)
+        order = partial(orders.order_end, run=run, agent=agent, item_id=self._machine.op_id())
+        self._machine.ledger.run(order)
         self._machine.ring(run)
 
     def _end_run(self) -> str:
@@ -323,16 +316,8 @@ class Faults:
         agent = self._agent()
         if agent is None:
             return ""
-        body, item = {"agent": agent.name, "to": agent.name, "question": "How far are you?"}, self._machine.op_id()
-
-        def give(tx: Tx) -> None:
-            tx.push(checkins_queue(agent.run.run), body, item)
-            event = CheckInAsked(
-                check_in=item, to=agent.name, question=body["question"], run=agent.run.run, agent=agent.name
-            )
-            tx.append(event)
-
-        self._machine.ledger.run(give)
+        ask = partial(orders.ask_agent, run=agent.run.run, agent=agent.name, to=agent.name, question="How far are you?")
+        self._machine.ledger.run(partial(ask, item_id=self._machine.op_id()))
         self._machine.ring(agent.run.run)
         return agent.key
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dogwatch.actions.spawn import PASSING
+from dogwatch.coordination.crew import note_loss
 from dogwatch.coordination.holds import account_of, held
 from dogwatch.coordination.queues import alerts_queue, orders_queue
 from dogwatch.coordination.subagents import close_overdue
@@ -26,7 +27,7 @@ from dogwatch.crew.captain.subagents import look_after_overdue
 from dogwatch.crew.captain.verifying import look_for_progress, verify
 from dogwatch.crew.captain.versions import look_after_versions
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, note_loss, renew, silent_s
+from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, renew, silent_s
 from dogwatch.crew.shared.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx

@@ -6,15 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from dogwatch.coordination import crew
 from dogwatch.crew.dispatcher.learning import Peaks
 from dogwatch.crew.dispatcher.queueing import admit_runs, free_permits
 from dogwatch.crew.dispatcher.reclaiming import order_reclaim
 from dogwatch.crew.dispatcher.zoning import MemoryWatch
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import Awake, Reviver, note_loss, renew, silent_s
+from dogwatch.crew.shared.membership import Awake, Reviver, renew, silent_s
 from dogwatch.crew.shared.worlds import DispatcherWorld
 from dogwatch.errors import LedgerError
-from dogwatch.ledger.api import Lease, Reader, Store, Tx
+from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load, load_all, load_plan
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
@@ -62,7 +63,7 @@ class Dispatcher:
         world.eyes.watch([captain.process for captain in captains.values() if captain is not None])
         if captains or waiting:
             self._busy = now
-        if now.since(self._busy) > LINGER_S and ledger.run(self._leave):
+        if now.since(self._busy) > LINGER_S and ledger.run(partial(crew.leave_host, lease=self.lease)):
             self.log.info("nothing_to_do", lingered_s=LINGER_S)
             return None
         return CADENCE_S
@@ -130,19 +131,11 @@ class Dispatcher:
             return
         need = "dead" if quiet_s is None else "silent"
         if captain is not None:
-            ledger.run(lambda tx: note_loss(tx, captain, need, quiet_s))
+            ledger.run(partial(crew.note_loss, record=captain, need=need, quiet_s=quiet_s))
         self.log.info("captain_started", run=run, because=need)
         world.hands.start_crew("captain", run)
         self._captains.note_start(run, now)
         world.eyes.pulse()
-
-    def _leave(self, tx: Tx) -> bool:
-        """In one transaction with the last look for work: whoever makes a run after it finds no dispatcher here."""
-        if tx.keys("active/"):
-            return False
-        tx.release(self.lease)
-        tx.delete("crew//dispatcher")
-        return True
 
 
 def _member(reader: Reader, key: str) -> CrewRecord | None:

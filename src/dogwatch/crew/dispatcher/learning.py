@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.ledger.records import load, save
-from dogwatch.model.admission import MemoryProfile
+from dogwatch.coordination import memory
+from dogwatch.coordination.memory import Peak
+from dogwatch.crew.shared.fenced import fenced
+from dogwatch.ledger.api import Lease, Store
 from dogwatch.model.memory import AgentMemory
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.policy.forecast import ALL, Profiles, processes_of
-from dogwatch.policy.learning import SAMPLES_MAX
 
 KEEP_S = 20.0
 """So often at most the ledger is written."""
@@ -27,21 +28,8 @@ GONE_S = 15.0
 """An incarnation that was not seen for so long is gone; a single look may fail."""
 BRIEF_S = 60.0
 """What was shorter than this and saw no work teaches nothing: a client takes its memory while it works."""
-PHASES_MAX = 50
-"""Of one role. A pipeline whose phases get new names again and again does not fill the ledger."""
 WAITING_MAX = 1000
 """Peaks that wait for a ledger that cannot be written; the newest count."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    harness: str
-    pipeline: str
-    role: str
-    phase: str
-    count: int
-    peak_bytes: int = 0
-    processes: int = 1
 
 
 @dataclass(slots=True)
@@ -65,7 +53,7 @@ class _Stretch:
 @dataclass(slots=True)
 class _Life:
     incarnation: int
-    owner: _Sample
+    owner: Peak
     """Whose it is; the phase is the present one."""
     life: _Stretch
     phase: _Stretch
@@ -87,7 +75,7 @@ class Peaks:
 
     def __init__(self) -> None:
         self._lives: dict[tuple[str, str], _Life] = {}
-        self._over: deque[_Sample] = deque(maxlen=WAITING_MAX)
+        self._over: deque[Peak] = deque(maxlen=WAITING_MAX)
         self._kept: Moment | None = None
 
     def see(
@@ -149,7 +137,7 @@ class Peaks:
             self._end(place)
             known = None
         if known is None:
-            owner = _Sample(harness, pipeline, role, phase, count)
+            owner = Peak(harness, pipeline, role, phase, count)
             known = _Life(incarnation, owner, _Stretch(now), _Stretch(now), now)
             self._lives[place] = known
         elif known.owner.phase != phase:
@@ -177,12 +165,8 @@ class Peaks:
         peaks that were; those that could not be written are tried again the next time."""
         if not self.due(now):
             return 0
-
-        def fn(tx: Tx) -> int:
-            tx.check(lease)
-            return self.learn(tx)
-
-        learnt = ledger.run(fn)
+        shown = [(life.owner, life.shown) for life in self._lives.values() if life.shown > life.told]
+        learnt = fenced(ledger, lease, partial(memory.learn, peaks=tuple(self._over), shown=shown))
         self.forget(now)
         return learnt
 
@@ -193,29 +177,6 @@ class Peaks:
         if any(life.shown > life.told for life in self._lives.values()):
             return True
         return bool(self._over) and (self._kept is None or now.since(self._kept) >= KEEP_S)
-
-    def learn(self, tx: Tx) -> int:
-        """Adds the peaks to the profiles of the roles and of the harnesses. It may be called again for one transaction:
-        `forget` comes after the commit."""
-        changed: dict[str, MemoryProfile] = {}
-        for sample in self._over:
-            own = _profile(sample)
-            kinds = [own, MemoryProfile(harness=sample.harness)] if sample.phase == ALL else [own]
-            for kind in kinds:
-                known = changed.get(kind.key) or load(tx, MemoryProfile, kind.key) or kind
-                changed[kind.key] = _with(known, sample)
-        for life in self._lives.values():
-            if life.shown > life.told and life.owner.phase:
-                owner = life.owner
-                own = _profile(owner)
-                known = changed.get(own.key) or load(tx, MemoryProfile, own.key) or own
-                most = max(life.shown, known.seen.get(owner.phase, 0))
-                others = {phase: number for phase, number in known.seen.items() if phase != owner.phase}
-                newest = dict([*others.items(), (owner.phase, most)][-PHASES_MAX:])
-                changed[own.key] = replace(known, seen=newest, count=owner.count)
-        for profile in changed.values():
-            save(tx, profile)
-        return len(self._over)
 
     def forget(self, now: Moment) -> None:
         """What was learnt is on the ledger."""
@@ -229,25 +190,6 @@ class Peaks:
         self._teach(life.owner, life.phase, life.seen)
         self._teach(replace(life.owner, phase=ALL), life.life, life.seen)
 
-    def _teach(self, owner: _Sample, stretch: _Stretch, end: Moment) -> None:
+    def _teach(self, owner: Peak, stretch: _Stretch, end: Moment) -> None:
         if owner.phase and stretch.teaches(end):
             self._over.append(replace(owner, peak_bytes=stretch.peak_bytes, processes=stretch.processes))
-
-
-def _profile(sample: _Sample) -> MemoryProfile:
-    return MemoryProfile(harness=sample.harness, pipeline=sample.pipeline, role=sample.role, count=sample.count)
-
-
-def _with(profile: MemoryProfile, sample: _Sample) -> MemoryProfile:
-    """The profile with one more peak; the newest count, and the phases that were last heard of."""
-    peaks, processes = dict(profile.peaks), dict(profile.processes)
-    known = peaks.pop(sample.phase, ())
-    # Where peaks were kept before their processes were counted, each is taken for one.
-    counted = processes.pop(sample.phase, (1,) * len(known))
-    peaks[sample.phase] = (*known, sample.peak_bytes)[-SAMPLES_MAX:]
-    processes[sample.phase] = (*counted, sample.processes)[-SAMPLES_MAX:]
-    phases = [phase for phase in peaks if phase != ALL]
-    for phase in phases[:-PHASES_MAX]:
-        del peaks[phase]
-        processes.pop(phase, None)
-    return replace(profile, peaks=peaks, processes=processes, count=sample.count if profile.role else 1)

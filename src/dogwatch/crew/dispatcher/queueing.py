@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
-from dogwatch.coordination.admission import Further, Life, abandoned, ask, look, release
+from dogwatch.coordination.admission import Further, Life, abandoned, free_abandoned, look
 from dogwatch.coordination.launches import is_heavy, run_holder
-from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.queueing import admit, end_queued
 from dogwatch.coordination.queues import orders_queue
 from dogwatch.crew.dispatcher.zoning import SMALLEST_BYTES
+from dogwatch.crew.shared.fenced import fenced
 from dogwatch.crew.shared.log import Log
-from dogwatch.ledger.api import Lease, Reader, Store, Tx
-from dogwatch.ledger.records import change, load, load_all, load_plan
+from dogwatch.ledger.api import Lease, Reader, Store
+from dogwatch.ledger.records import load, load_all, load_plan
 from dogwatch.model.admission import Answer, Launch, MemoryProfile, PermitRecord, QueuedRun, WaitRecord
-from dogwatch.model.events.admission import RunAdmitted
-from dogwatch.model.events.runs import RunCleared, RunEnded
-from dogwatch.model.lifecycle import RUN
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
@@ -95,17 +93,7 @@ def free_permits(ledger: Store, lease: Lease, life: Life) -> int:
     permits, waits = ledger.read(lambda reader: abandoned(reader, life))
     if not permits and not waits:
         return 0
-
-    def fn(tx: Tx) -> int:
-        tx.check(lease)
-        freed, left = abandoned(tx, life)
-        for permit in freed:
-            tx.delete(permit.key)
-        for wait in left:
-            tx.delete(wait.key)
-        return len(freed)
-
-    return ledger.run(fn)
+    return fenced(ledger, lease, partial(free_abandoned, life=life))
 
 
 def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: Moment, log: Log) -> bool:
@@ -114,7 +102,7 @@ def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: M
     queue, outlook = ledger.read(lambda reader: (load_all(reader, QueuedRun, "queued/"), look_out(reader, host)))
     withdrawn = ledger.read(partial(_withdrawn, queue=queue))
     for run, cause in withdrawn.items():
-        ledger.run(partial(end_queued, lease=lease, run=run, cause=cause))
+        fenced(ledger, lease, partial(end_queued, run=run, cause=cause))
     queue = [one for one in queue if one.run not in withdrawn]
     while queue:
         going = ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/run:"))
@@ -171,29 +159,11 @@ def _admit(
     """Asks for the run; True where it was let in, or was ended because it never can be."""
     plan = ledger.read(lambda reader: load_plan(reader, queued.run))
     if plan is None:
-        ledger.run(partial(end_queued, lease=lease, run=queued.run, cause="its plan on the ledger cannot be read"))
+        fenced(ledger, lease, partial(end_queued, run=queued.run, cause="its plan on the ledger cannot be read"))
         return True
     new = run_forecast(queued.run, plan, outlook.profiles)
     launch = _launch(queued, plan, outlook.profiles, new)
     further = _further(host, outlook, new)
-
-    def ask_for(tx: Tx) -> Answer:
-        tx.check(lease)
-        answer = ask(tx, launch, life, further)
-        if answer.verdict == "admit":
-            tx.delete(queued.key)
-            run = change(tx, RunRecord, f"run/{queued.run}", lambda record: replace(record, admitted=tx.now))
-            waited_s = round(tx.now.since(run.created), 3)
-            event = RunAdmitted(
-                waited_s=waited_s,
-                peak_bytes=int(launch.demand.mean_bytes),
-                learnt=launch.demand.learnt,
-                run=queued.run,
-            )
-            tx.append(event, f"admitted:{queued.run}")
-        elif answer.verdict == "refuse":
-            end_queued(tx, lease, queued.run, f"it may not run here: {answer.reason}")
-        return answer
 
     def waits_on(reader: Reader) -> bool:
         waiting = load(reader, WaitRecord, f"waits/{launch.holder}")
@@ -204,7 +174,7 @@ def _admit(
 
     if ledger.read(waits_on):
         return False
-    answer = ledger.run(ask_for)
+    answer = fenced(ledger, lease, partial(admit, queued=queued, launch=launch, life=life, further=further))
     log.info("run_asked", run=queued.run, verdict=answer.verdict, reason=answer.reason)
     if answer.verdict == "admit":
         outlook.going.append(Going(queued.run, plan))
@@ -236,24 +206,3 @@ def _further(host: HostRecord, outlook: Outlook, new: RunForecast) -> Further:
         return None if fits else Answer(verdict="hold", reason=why, limit="forecast")
 
     return further
-
-
-def end_queued(tx: Tx, lease: Lease, run: str, cause: str) -> None:
-    """The run ends before it has begun: nothing of it is on the machine. Where somebody wants to be told of it, a
-    captain comes for that alone."""
-    tx.check(lease)
-    tx.delete(f"queued/{run}")
-    release(tx, run_holder(run))
-    while (item := tx.claim(orders_queue(run), "dispatcher", 60.0)) is not None:
-        tx.ack(item)
-
-    is_told = push_notice(tx, run, "ended", "run", "the run ended as FAILED", cause)
-
-    def ended(record: RunRecord) -> RunRecord:
-        return replace(record, state=RUN.step(record.state, "FAILED"), ended=tx.now, cause=cause, cleared=not is_told)
-
-    change(tx, RunRecord, f"run/{run}", ended)
-    tx.append(RunEnded(state="FAILED", cause=cause, sha256="", run=run), f"ended:{run}")
-    if not is_told:
-        tx.delete(f"active/{run}")
-        tx.append(RunCleared(processes=0, run=run), f"cleared:{run}")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
+from dogwatch.coordination import orders
 from dogwatch.coordination.queues import RECLAIM, orders_queue
 from dogwatch.crew.dispatcher.zoning import MemoryWatch
-from dogwatch.ledger.api import Lease, Reader, Store, Tx
+from dogwatch.crew.shared.fenced import fenced
+from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load, load_all, load_whole
 from dogwatch.model.admission import WaitRecord
-from dogwatch.model.events.operator import OrderGiven
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import WatchRecord
@@ -24,29 +26,7 @@ def order_reclaim(
     found = ledger.read(lambda reader: _choose(reader, host, runs, now, is_red=is_red, asked=memory.asked(now)))
     if found is None:
         return None
-    body = {
-        "order": RECLAIM,
-        "agent": found.agent,
-        "incarnation": found.incarnation,
-        "cause": found.why,
-        "by": "dispatcher",
-    }
-
-    def fn(tx: Tx) -> None:
-        tx.check(lease)
-        item = tx.push(orders_queue(found.run), body) or ""
-        event = OrderGiven(
-            incarnation=found.incarnation,
-            cause=found.why,
-            by="dispatcher",
-            order=item,
-            run=found.run,
-            agent=found.agent,
-        )
-        tx.append(event)
-        memory.note_reclaim(tx)
-
-    ledger.run(fn)
+    memory.note_reclaim(fenced(ledger, lease, partial(orders.order_rest, found=found, host=memory.shown())))
     memory.note_asked((found.run, found.agent, found.incarnation), now)
     return found
 

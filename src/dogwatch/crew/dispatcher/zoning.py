@@ -7,20 +7,20 @@ from dataclasses import replace
 from functools import partial
 from statistics import median
 
-from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination import hosts
+from dogwatch.crew.shared.fenced import fenced
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.worlds import CrewEyes
-from dogwatch.ledger.api import Lease, Reader, Store, Tx
-from dogwatch.ledger.records import load, load_all, save
+from dogwatch.ledger.api import Lease, Reader, Store
+from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import MemoryProfile
-from dogwatch.model.events.admission import MemoryCritical, MemoryLow, ZoneChanged
-from dogwatch.model.memory import GB, ZONES, HostRecord, Readings
+from dogwatch.model.memory import GB, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, WatchRecord
 from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.forecast import CLIENT, agent_bytes, by_key
-from dogwatch.policy.growth import Growth, leaker
+from dogwatch.policy.growth import Growth
 from dogwatch.policy.reclaim import ASKED_AGAIN_S
 from dogwatch.policy.zones import ZoneState, next_state
 
@@ -98,7 +98,7 @@ class MemoryWatch:
         """Whether everybody fits at once, and how many sub-agents are to be expected; every gate reads it."""
         if self._host is not None and (self._host.spacious, self._host.coming) != (spacious, coming):
             self._host = self._written = replace(self._rated(self._host), spacious=spacious, coming=coming)
-            ledger.run(partial(_save, lease=lease, host=self._host))
+            fenced(ledger, lease, partial(hosts.keep, host=self._host))
 
     @property
     def is_calming(self) -> bool:
@@ -114,10 +114,14 @@ class MemoryWatch:
         """This one is to rest: run, agent and number."""
         self._asked[incarnation] = now
 
-    def note_reclaim(self, tx: Tx) -> None:
-        """A reclaim was ordered just now."""
+    def shown(self) -> HostRecord | None:
+        """The host for the record."""
+        return self._rated(self._host) if self._host is not None else None
+
+    def note_reclaim(self, at: Moment) -> None:
+        """A reclaim was ordered then, and is on the host's record."""
         if self._host is not None:
-            self._host = self._written = save(tx, replace(self._rated(self._host), reclaimed=tx.now))
+            self._host = self._written = replace(self._rated(self._host), reclaimed=at)
 
     def _rated(self, host: HostRecord) -> HostRecord:
         """With the growth of each agent: only for the record, because to find it out costs more than the look. What was
@@ -131,22 +135,9 @@ class MemoryWatch:
             self._host = host
             return
         host = self._rated(host)
-
-        def fn(tx: Tx) -> None:
-            tx.check(lease)
-            save(tx, host)
-            was = before or HostRecord(at=host.at, since=host.at)
-            if was.zone != host.zone:
-                _tell(tx, was, host, runs)
-
         # Where the ledger cannot be written, the next look tells of the change.
-        ledger.run(fn)
+        fenced(ledger, lease, partial(hosts.keep_look, before=before, host=host, runs=runs))
         self._host = self._written = host
-
-
-def _save(tx: Tx, lease: Lease, host: HostRecord) -> None:
-    tx.check(lease)
-    save(tx, host)
 
 
 def _is_news(before: HostRecord, host: HostRecord) -> bool:
@@ -195,29 +186,3 @@ def _added(before: HostRecord | None, now: Moment) -> Mapping[str, float]:
     # What was while nobody looked is not known.
     passed_s = round(min(now.since(before.at), BLIND_S), 3)
     return {**before.zone_s, before.zone: round(before.zone_s.get(before.zone, 0.0) + passed_s, 3)}
-
-
-def _tell(tx: Tx, before: HostRecord, host: HostRecord, runs: Sequence[str]) -> None:
-    """The change itself, and to each run's captain what it means for it."""
-    readings = host.readings
-    largest = readings.largest
-    event = ZoneChanged(
-        zone=host.zone,
-        before=before.zone,
-        sensor=host.sensor or before.sensor,
-        why=host.why or f"calm again after {host.at.since(before.since):.0f} s",
-        left_bytes=readings.left_bytes,
-        size_bytes=readings.size_bytes,
-        processes=readings.processes,
-        largest=f"{largest.agent or largest.name} {largest.rss_bytes / GB:.1f} GB" if largest is not None else "",
-        leaker=leaker(readings),
-    )
-    tx.append(event)
-    if ZONES.index(host.zone) < ZONES.index(before.zone):
-        return
-    for run in runs:
-        scarce = MemoryCritical if host.zone == "RED" else MemoryLow
-        tx.append(scarce(sensor=event.sensor, why=event.why, leaker=event.leaker, run=run))
-        if host.zone == "RED":
-            text = "\n".join(line for line in (event.why, event.leaker) if line)
-            push_notice(tx, run, "escalation", f"memory:{host.at.mono:.3f}", "memory is RED", text)

@@ -7,24 +7,22 @@ a file of its own and not the lease: while the ledger is locked nobody can renew
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from dogwatch.coordination import crew
 from dogwatch.crew.shared.worlds import CrewEyes, Starter
-from dogwatch.errors import StaleError
-from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.ledger.records import load, save
-from dogwatch.model.events.crew import CrewLost, CrewRevived, CrewSilent, CrewStarted
+from dogwatch.ledger.api import Lease, Store
+from dogwatch.ledger.records import load
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
 
-LEASE_S = 30.0
 BEAT_S = 2.0
 SILENT_S = 15.0
 """A member that lives and has given no sign of life for this long makes no progress."""
 RESTART_PAUSE_S = 0.5
 JOIN_S = 5.0
 """How long a member that was started may take to join."""
-REVIVE_LEASE_S = 10.0
 LOCK_WAIT_S = 4.0
 """How long a member waits for another's transaction: a member that waits gives no sign of life."""
 
@@ -41,29 +39,9 @@ def join(
 ) -> Lease | None:
     """Takes the place, or None where a living process holds it or the operator wants everything down. `notifies` says
     whether the member's environment names a way to tell a person: transactions cannot look there."""
-
-    def take(tx: Tx) -> Lease | None:
-        if tx.get("down") is not None:
-            return None
-        name = f"{member}/{run}"
-        record = load(tx, CrewRecord, f"crew/{run}/{member}")
-        if record is not None and record.process != process:
-            if life(record.process) != "dead":
-                return None
-            for held in tx.leases(name):
-                if held.name == name:
-                    tx.release(held)
-        lease = tx.acquire(name, str(process), LEASE_S)
-        if lease is None:
-            return None
-        starts = record.starts + 1 if record is not None else 1
-        mine = CrewRecord(member=member, run=run, process=process, started=now, starts=starts, notifies=notifies)
-        save(tx, mine)
-        joined = CrewStarted if starts == 1 else CrewRevived
-        tx.append(joined(member=member, pid=process.pid, starts=starts, run=run), f"crew:{run}:{member}:{process}")
-        return lease
-
-    return ledger.run(take)
+    return ledger.run(
+        partial(crew.join, member=member, run=run, process=process, life=life, started=now, notifies=notifies)
+    )
 
 
 def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
@@ -73,20 +51,7 @@ def renew(ledger: Store, lease: Lease, now: Moment) -> Lease:
     """
     if now.since(lease.renewed) < BEAT_S:
         return lease
-
-    def fn(tx: Tx) -> Lease:
-        try:
-            return tx.renew(lease, LEASE_S)
-        except StaleError:
-            member, _, run = lease.name.partition("/")
-            record = load(tx, CrewRecord, f"crew/{run}/{member}")
-            mine = record is not None and str(record.process) == lease.holder
-            again = tx.acquire(lease.name, lease.holder, LEASE_S) if mine else None
-            if again is None:
-                raise
-            return again
-
-    return ledger.run(fn)
+    return ledger.run(partial(crew.renew, lease=lease))
 
 
 class Awake:
@@ -122,17 +87,6 @@ def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:
     return silent_s(eyes, record, now) is not None
 
 
-def note_loss(tx: Tx, record: CrewRecord, need: str, quiet_s: float | None = None) -> None:
-    """Records that a member was found dead, or was ended because it was silent; once for each process."""
-    event = (CrewSilent if need == "silent" else CrewLost)(
-        member=record.member,
-        pid=record.process.pid,
-        quiet_s=round(quiet_s, 3) if quiet_s is not None else None,
-        run=record.run,
-    )
-    tx.append(event, f"lost:{record.key}:{record.process}")
-
-
 class Reviver:
     """Decides when a member is to be started. Its memory of the last start is only a courtesy: a second process would
     find the place taken and leave."""
@@ -163,15 +117,7 @@ def keep_dispatcher(
     life = eyes.life(dispatcher.process) if dispatcher is not None else "dead"
     if down is not None or not reviver.may_start(dispatcher, life, now, ""):
         return dispatcher
-
-    def fn(tx: Tx) -> bool:
-        if tx.acquire("revive/dispatcher", holder, REVIVE_LEASE_S) is None:
-            return False
-        if dispatcher is not None:
-            note_loss(tx, dispatcher, "dead")
-        return True
-
-    if ledger.run(fn):
+    if ledger.run(partial(crew.revive_dispatcher, holder=holder, dead=dispatcher)):
         starter.start_crew("dispatcher")
         reviver.note_start("", now)
     return dispatcher

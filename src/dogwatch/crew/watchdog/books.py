@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
-from dogwatch.coordination.usage import AgentTally, record_tally
+from dogwatch.coordination.usage import AgentTally, record_tallies
+from dogwatch.crew.shared.fenced import fenced
 from dogwatch.errors import UsageError
-from dogwatch.ledger.api import Lease, Store, Tx
+from dogwatch.ledger.api import Lease, Store
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
@@ -40,20 +41,17 @@ class Books:
         if not due:
             return
 
-        def fn(tx: Tx, names: Iterable[str]) -> None:
-            tx.check(lease)
-            for name in names:
-                tree = sights[name].tree
-                rss_bytes = tree.rss_bytes if tree is not None else 0
-                record_tally(tx, view, view.agents[name], due[name], self._told.get(name, 0), rss_bytes)
-
+        trees = {name: sights[name].tree for name in due}
+        rss_bytes = {name: tree.rss_bytes if tree is not None else 0 for name, tree in trees.items()}
+        told_before = {name: self._told.get(name, 0) for name in due}
+        record = partial(record_tallies, view=view, told_before=told_before, rss_bytes=rss_bytes)
         try:
-            ledger.run(partial(fn, names=due))
+            fenced(ledger, lease, partial(record, found=due))
         except UsageError:
             # An agent can write anything into its spool and its transcripts. What the ledger does not take is left out.
-            for name in due:
+            for name, one in due.items():
                 with contextlib.suppress(UsageError):
-                    ledger.run(partial(fn, names=[name]))
+                    fenced(ledger, lease, partial(record, found={name: one}))
         for name, one in due.items():
             self._told[name] = len(one.told)
             self._written[name] = (now, one.incarnations, view.agents[name].incarnation)

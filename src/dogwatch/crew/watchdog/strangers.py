@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from dogwatch.harness import Harness, harness
-from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.model.events.clients import ScreenUnknown
+from dogwatch.coordination.watching import tell_unknown_screen
+from dogwatch.crew.shared.fenced import fenced
+from dogwatch.harness import harness
+from dogwatch.ledger.api import Lease, Store
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 
@@ -44,21 +44,9 @@ class Strangers:
             shape = shape_of(sight.lines)
             if now.mono - since >= STOOD_S and shape not in told and len(told) < SHAPES_MAX:
                 told.add(shape)
-                ledger.run(partial(_tell, lease=lease, agent=agent, client=harness(role.harness), sight=sight))
-
-
-def _tell(tx: Tx, lease: Lease, agent: AgentRecord, client: Harness, sight: Sight) -> None:
-    tx.check(lease)
-    event = ScreenUnknown(
-        incarnation=agent.incarnation,
-        harness=client.name,
-        tested=client.version,
-        turn=sight.turn.state,
-        lines=tuple(sight.lines),
-        run=agent.run,
-        agent=agent.agent,
-    )
-    tx.append(event, f"strange:{agent.key}:{agent.incarnation}:{shape_of(sight.lines)}")
+                client = harness(role.harness)
+                tell = partial(tell_unknown_screen, harness=client.name, tested=client.version, shape=shape)
+                fenced(ledger, lease, partial(tell, agent=agent, sight=sight))
 
 
 def shape_of(lines: Sequence[str]) -> str:

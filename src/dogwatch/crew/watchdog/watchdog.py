@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 
-from dogwatch.coordination.notices import push_notice
-from dogwatch.coordination.queues import alerts_queue
+from dogwatch.coordination import crew, watching
+from dogwatch.crew.shared.fenced import fenced
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, Reviver, keep_dispatcher, renew
 from dogwatch.crew.shared.worlds import WatchdogWorld
 from dogwatch.crew.watchdog.books import Books
 from dogwatch.crew.watchdog.strangers import Strangers
-from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.ledger.records import load, load_run, save
-from dogwatch.model.events.alerts import AlertRaised, FleetHeld
-from dogwatch.model.events.base import Event
-from dogwatch.model.events.clients import AgentError, ContextCompacted, ContextLow
+from dogwatch.ledger.api import Lease, Store
+from dogwatch.ledger.records import load_run
+from dogwatch.model.events.alerts import AlertRaised
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
-from dogwatch.model.records import AgentRecord, AgentWatch, RunRecord, WatchRecord
+from dogwatch.model.records import AgentRecord, AgentWatch, WatchRecord
 from dogwatch.model.sight import Sight
-from dogwatch.model.tally import Failure
 from dogwatch.model.view import RunView
 from dogwatch.policy import alerts
-from dogwatch.policy.agent_memory import memory_words
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.doubt import Doubt
 from dogwatch.policy.judge import judge_all
@@ -55,7 +51,7 @@ class Watchdog:
         self.lease = renew(ledger, self.lease, now)
         view = ledger.read(lambda reader: load_run(reader, self.run))
         if view.run.cleared:
-            ledger.run(lambda tx: tx.release(self.lease))
+            ledger.run(partial(crew.leave, lease=self.lease))
             return None
         # Captain and dispatcher may have been killed at one instant: then this is who is left to notice.
         dispatcher = keep_dispatcher(world.eyes, world.starter, ledger, self._dispatcher, self.lease.holder, now)
@@ -163,46 +159,21 @@ class Watchdog:
         written = max((sight.outputs_changed for sight in sights.values() if sight.outputs), default=0.0)
         record = WatchRecord(run=self.run, at=now, written=written, agents=agents, held=held, waits=graph().waits)
         self._seen, self._gist = record, gist
-
-        def fn(tx: Tx) -> None:
-            tx.check(self.lease)
-            save(tx, record)
-
-        ledger.run(fn)
+        fenced(ledger, self.lease, partial(watching.keep, record=record))
 
     def _alert(self, ledger: Store, agent: AgentRecord, told: AlertRaised) -> None:
-        """Once for each stall until the captain has settled it: the same stall has the same id, also for a watchdog
-        that starts anew."""
-        item_id = f"{agent.agent}{told.stall}/{agent.alerts}"
-
-        def fn(tx: Tx) -> bool:
-            if not self._stands(tx, agent) or tx.push(alerts_queue(self.run), told.body, item_id) is None:
-                return False
-            return tx.append(told.but(alert=item_id))
-
-        if ledger.run(fn):
+        if fenced(ledger, self.lease, partial(watching.raise_alert, agent=agent, told=told)):
             self._log(told)
 
     def _tell(self, ledger: Store, agent: AgentRecord, told: AlertRaised, occasion: str) -> None:
         """An alert for people: recorded once for each occasion, and settled by nobody."""
-        item_id = f"{agent.agent}{occasion}"
-        if item_id in self._told:
+        alert = f"{agent.agent}{occasion}"
+        if alert in self._told:
             return
-
-        def fn(tx: Tx) -> bool | None:
-            event = told.but(alert=item_id)
-            if not self._stands(tx, agent):
-                return None
-            if told.tier == len(alerts.TIERS) - 1:
-                title = f"{agent.agent}: {told.diagnosis}, quiet for {told.quiet_s:.0f} s"
-                text = "\n".join(alerts.words(event.body))
-                push_notice(tx, self.run, "escalation", item_id, title, text, agent.agent)
-            return tx.append(event, f"alert:{self.run}:{item_id}")
-
-        is_new = ledger.run(fn)
+        is_new = fenced(ledger, self.lease, partial(watching.tell, agent=agent, told=told, alert=alert))
         if is_new is not None:
             # What did not stand is looked at again in the next sweep.
-            self._told.add(item_id)
+            self._told.add(alert)
         if is_new:
             self._log(told)
 
@@ -212,58 +183,26 @@ class Watchdog:
         if not sight.turn.compacted and not is_low:
             return
         occasion = f"{agent.key}:{agent.incarnation}:{sight.turn.compacted:.3f}"
-        if sight.turn.compacted:
-            compacted = ContextCompacted(incarnation=agent.incarnation, run=self.run, agent=agent.agent)
-            self._once(ledger, f"compacted:{occasion}", compacted)
-        if is_low and sight.context is not None:
-            low = ContextLow(
-                incarnation=agent.incarnation,
-                used=round(sight.context, 3),
-                limit=limits.context_max,
-                run=self.run,
-                agent=agent.agent,
-            )
-            self._once(ledger, f"context:{occasion}", low)
+        if sight.turn.compacted and self._is_new(f"compacted:{occasion}"):
+            ledger.run(partial(watching.tell_compacted, agent=agent, sight=sight))
+        if is_low and self._is_new(f"context:{occasion}"):
+            ledger.run(partial(watching.tell_context_low, agent=agent, sight=sight, limit=limits.context_max))
 
     def _tell_memory(self, ledger: Store, agent: AgentRecord, sight: Sight) -> None:
-        """That the kernel has ended a process of the agent: its client may live on and not know why its tool died."""
-        if not sight.oom_kills:
-            return
-        failure = Failure("out_of_memory", message=" ".join(memory_words(sight.oom_kills, sight.oom_limit_bytes)))
-        event = AgentError(
-            incarnation=agent.incarnation,
-            severity=failure.severity,
-            count=sight.oom_kills,
-            type=failure.type,
-            tool=failure.tool,
-            message=failure.message,
-            run=self.run,
-            agent=agent.agent,
-        )
-        self._once(ledger, f"oom:{agent.key}:{agent.incarnation}:{sight.oom_kills}", event)
+        if sight.oom_kills and self._is_new(f"oom:{agent.key}:{agent.incarnation}:{sight.oom_kills}"):
+            ledger.run(partial(watching.tell_out_of_memory, agent=agent, sight=sight))
 
-    def _once(self, ledger: Store, op_id: str, event: Event) -> None:
-        if op_id not in self._told:
-            self._told.add(op_id)
-            ledger.run(lambda tx: tx.append(event, op_id))
+    def _is_new(self, occasion: str) -> bool:
+        """Whether this is the first time that it is asked for."""
+        if occasion in self._told:
+            return False
+        self._told.add(occasion)
+        return True
 
     def _tell_doubt(self, ledger: Store, held: str) -> None:
-        """All agents at once: one alert for all of them."""
-
-        def fn(tx: Tx) -> bool:
-            tx.check(self.lease)
-            push_notice(tx, self.run, "held", f"doubt:{self._doubt.number}", "nothing is done for now", held)
-            return tx.append(FleetHeld(why=held, run=self.run), f"held:{self.run}:{self._doubt.number}")
-
-        if ledger.run(fn):
+        tell = partial(watching.tell_doubt, run=self.run, number=self._doubt.number, why=held)
+        if fenced(ledger, self.lease, tell):
             self.log.error("fleet_held", why=held)
-
-    def _stands(self, tx: Tx, agent: AgentRecord) -> bool:
-        """Whether what was looked at is still what the ledger has. Where not, the captain was at it meanwhile: it was
-        not a stall that was seen, but the captain's act."""
-        tx.check(self.lease)
-        run = load(tx, RunRecord, f"run/{self.run}")
-        return run is not None and not run.over and load(tx, AgentRecord, agent.key) == agent
 
     def _log(self, told: AlertRaised) -> None:
         self.log.info("alert_raised", agent=told.agent, diagnosis=told.diagnosis, action=told.action, tier=told.tier)

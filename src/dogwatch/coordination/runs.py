@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.subagents import close_overdue
+from dogwatch.coordination.usage import AgentTally, close_tallies
 from dogwatch.errors import RefusedError
-from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.api import Lease, Reader, Tx
 from dogwatch.ledger.records import change, load, save
 from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
 from dogwatch.model.events.alerts import SelfCheckFailed
-from dogwatch.model.events.runs import MilestoneReached, RunCreated, RunEnded, RunStarted
+from dogwatch.model.events.runs import MilestoneReached, RunCleared, RunCreated, RunEnded, RunNotCleared, RunStarted
 from dogwatch.model.lifecycle import AGENT, RUN, RunEnd
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import Plan
@@ -90,6 +92,24 @@ def end(tx: Tx, run: str, state: RunEnd, cause: str, sha256: str = "") -> bool:
     for document in tx.scan(f"agent/{run}/"):
         change(tx, AgentRecord, document.key, lambda a: _final(a, state, cause))
     return True
+
+
+def clear(tx: Tx, view: RunView, found: Mapping[str, AgentTally], processes: int) -> None:
+    """Nothing of the run is left on the machine: so many processes were ended for that. What its agents have used is
+    counted for the last time, and nobody is waited for any more."""
+    close_tallies(tx, view, found)
+    close_overdue(tx, view)
+    tx.append(RunCleared(processes=processes, run=view.run.run), f"cleared:{view.run.run}")
+    change(tx, RunRecord, view.run.key, lambda r: replace(r, cleared=True))
+
+
+def leave(tx: Tx, lease: Lease, run: str, not_cleared: str = "") -> None:
+    """Nobody looks after the run any more; `not_cleared` says why something of it may still be on the machine."""
+    if not_cleared:
+        tx.append(RunNotCleared(reason=not_cleared, run=run), f"cleared:{run}")
+    change(tx, RunRecord, f"run/{run}", lambda r: replace(r, cleared=True))
+    tx.delete(f"active/{run}")
+    tx.release(lease)
 
 
 def reach_milestones(tx: Tx, view: RunView, done: TaskRecord) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dogwatch.actions.spawn import PASSING
+from dogwatch.coordination import runs
 from dogwatch.coordination.crew import note_loss
 from dogwatch.coordination.holds import account_of, held
 from dogwatch.coordination.queues import alerts_queue, orders_queue
-from dogwatch.coordination.subagents import close_overdue
-from dogwatch.coordination.usage import AgentTally, close_tallies
+from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.captain.admitting import stop_waiting
 from dogwatch.crew.captain.checkins import look_after_check_ins
 from dogwatch.crew.captain.helm import Helm
@@ -30,9 +30,8 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, renew, silent_s
 from dogwatch.crew.shared.worlds import CaptainWorld
 from dogwatch.errors import LedgerError, StaleError
-from dogwatch.ledger.api import Lease, Store, Tx
-from dogwatch.ledger.records import change, load
-from dogwatch.model.events.runs import RunCleared, RunNotCleared
+from dogwatch.ledger.api import Lease, Store
+from dogwatch.ledger.records import load
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import ChecksRecord, CrewRecord, RunRecord
@@ -197,8 +196,7 @@ class Captain:
         if self._failures >= FAILURES_MAX:
             run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
             if run is not None and run.over:
-                event = RunNotCleared(reason=what, run=self.run)
-                self._leave(helm, lambda tx: tx.append(event, f"cleared:{self.run}"))
+                helm.record(lambda tx: runs.leave(tx, self.lease, self.run, not_cleared=what))
             else:
                 end_run(helm, "FAILED", f"the captain could not go on: {what}")
             self._failures = 0
@@ -257,11 +255,11 @@ class Captain:
             servers = {agent.server for agent in view.agents.values() if agent.server is not None}
             ended = helm.world.hands.clear(self.run, list(servers))
             found = self._count_once_more(helm, view)
-            helm.record(lambda tx: self._note_cleared(tx, view, found, ended))
+            helm.record(lambda tx: runs.clear(tx, view, found, ended))
         send_notices(helm, view)
         if unsent(helm):
             return BEAT_S
-        self._leave(helm, lambda tx: True)
+        helm.record(lambda tx: runs.leave(tx, self.lease, self.run))
         return LEFT
 
     def _count_once_more(self, helm: Helm, view: RunView) -> dict[str, AgentTally]:
@@ -272,23 +270,6 @@ class Captain:
             if not any(one.behind for one in found.values()):
                 break
         return found
-
-    def _note_cleared(self, tx: Tx, view: RunView, found: dict[str, AgentTally], ended: int) -> None:
-        close_tallies(tx, view, found)
-        close_overdue(tx, view)
-        tx.append(RunCleared(processes=ended, run=self.run), f"cleared:{self.run}")
-        change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
-
-    def _leave(self, helm: Helm, note: Callable[[Tx], bool]) -> None:
-        """Nobody looks after the run any more."""
-
-        def fn(tx: Tx) -> None:
-            note(tx)
-            change(tx, RunRecord, f"run/{self.run}", lambda r: replace(r, cleared=True))
-            tx.delete(f"active/{self.run}")
-            tx.release(self.lease)
-
-        helm.record(fn)
 
 
 @dataclass(frozen=True, slots=True)

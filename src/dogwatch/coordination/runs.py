@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dogwatch.coordination.staffing import staff
 from dogwatch.errors import RefusedError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
 from dogwatch.model.events.runs import RunCreated
-from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import Plan
-from dogwatch.model.records import AgentRecord, RunRecord, Stage
+from dogwatch.model.records import RunRecord, Stage
+from dogwatch.model.view import RunView
 
 
 def create_run(
@@ -48,10 +49,10 @@ def create_run(
     tx.put(f"active/{name}", {}, 0)
     save(tx, QueuedRun(run=name, number=_next(tx, "queue"), group=group, ceiling=ceiling))
     save(tx, run)
+    view = RunView(plan=plan, run=run)
     for role in plan.roles:
         for agent in role.agents():
-            first = incarnation_name(name, agent, 1)
-            save(tx, AgentRecord(run=name, agent=agent, role=role.name, incarnation=1, name=first))
+            staff(tx, view, agent, role.name)
     event = RunCreated(
         spec=spec_path,
         agents=tuple(plan.agents()),

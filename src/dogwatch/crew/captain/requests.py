@@ -9,10 +9,10 @@ from typing import Any
 
 from dogwatch.coordination.instructions import HELD, debt, keep_back
 from dogwatch.coordination.mail import letter, put_away, send
+from dogwatch.coordination.reviews import hear_mail, reopen
+from dogwatch.coordination.subagents import settle
 from dogwatch.coordination.tasks import assign, check_counter, dispatch_text, outputs_for, return_or_fail
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.crew.captain.reconciling import hear_mail, reopen
-from dogwatch.crew.captain.subagents import settle
 from dogwatch.errors import DogwatchError, LedgerError, RefusedError, StaleError, UnmarkedError, UsageError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load, load_all, load_run, save

@@ -9,6 +9,7 @@ from dogwatch.coordination.agents import fail_spawn
 from dogwatch.coordination.launches import agent_holder
 from dogwatch.coordination.mail import send
 from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.reviews import return_work
 from dogwatch.coordination.tasks import (
     ask_reviewer,
     assign,
@@ -34,11 +35,10 @@ from dogwatch.model import brief
 from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
 from dogwatch.model.events.clients import AgentError
 from dogwatch.model.events.reviews import CheckpointAsked, CheckpointClosed
-from dogwatch.model.events.runs import MilestoneReached, PhaseEnded, PhaseOpened, PhaseReopened, RunEnded, RunStarted
-from dogwatch.model.events.tasks import DispatchDropped, TaskAccepted, TaskDispatched, TaskOffered, TaskReturned
+from dogwatch.model.events.runs import MilestoneReached, PhaseEnded, PhaseOpened, RunEnded, RunStarted
+from dogwatch.model.events.tasks import DispatchDropped, TaskAccepted, TaskDispatched, TaskOffered
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, RUN, TASK, RunEnd
-from dogwatch.model.plan import Checkpoint
-from dogwatch.model.records import AgentRecord, CheckpointRecord, GateRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, CheckpointRecord, RunRecord, TaskRecord
 from dogwatch.model.tally import Failure
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
@@ -357,30 +357,6 @@ def close_checkpoint(helm: Helm, view: RunView, decision: route.CloseCheckpoint)
         return True
 
     return helm.record(fn)
-
-
-def return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:
-    """The author's work goes back to it with the notes. What comes of it must be approved and gated anew: by everybody
-    who had approved the earlier work, and from the author's phase on."""
-    for phase in view.plan.phases:
-        for other in phase.checkpoints:
-            record = view.checkpoints.get(other.name)
-            if other.author == plan.author and other.name != plan.name and record and record.state == "approved":
-                save(tx, replace(record, state=CHECKPOINT.step(record.state, "revised")))
-    note = f"{plan.name}: {notes}"
-    authored = [t for t in view.tasks.values() if t.dispatch == plan.author and t.state == "accepted"]
-    for task in authored:
-        save(tx, replace(task, state=TASK.step(task.state, "returned"), attempt=0, note=note))
-        told = plan.name if view.run.sensitive else note
-        tx.append(TaskReturned(task=task.task, note=told, run=task.run, agent=task.agent))
-    back_to = min((task.phase for task in authored), default=view.run.phase)
-    if back_to < view.run.phase:
-        for gate in view.gates.values():
-            if gate.phase >= back_to:
-                save(tx, GateRecord(run=gate.run, phase=gate.phase, gate=gate.gate, attempt=gate.attempt + 1))
-        save(tx, replace(view.run, phase=back_to, returns=view.run.returns + 1))
-        event = PhaseReopened(phase=view.plan.phases[back_to].name, because=plan.name, run=view.run.run)
-        tx.append(event)
 
 
 def end_phase(helm: Helm, view: RunView, decision: route.EndPhase) -> bool:

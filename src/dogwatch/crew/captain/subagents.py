@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import partial
 
 from dogwatch.coordination.mail import send
+from dogwatch.coordination.subagents import settle
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import change, save
+from dogwatch.ledger.records import save
 from dogwatch.model import brief
-from dogwatch.model.events.subagents import SubagentOverdue, SubagentSettled
+from dogwatch.model.events.subagents import SubagentOverdue
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnosis import Late
@@ -71,26 +72,6 @@ def _known(tx: Tx, agent: AgentRecord, late: Late) -> OverdueSubagent:
     )
     tx.append(event, f"open:{record.key}")
     return record
-
-
-def settle(tx: Tx, known: OverdueSubagent, how: str, note: str = "") -> None:
-    """It is open no more."""
-
-    def fn(record: OverdueSubagent) -> OverdueSubagent:
-        return record if record.settled else replace(record, settled=how, note=note)
-
-    change(tx, OverdueSubagent, known.key, fn)
-    event = SubagentSettled(
-        id=known.id,
-        type=known.type,
-        incarnation=known.incarnation,
-        how=how,
-        note=note,
-        open_s=round(tx.now.since(known.opened), 3),
-        run=known.run,
-        agent=known.agent,
-    )
-    tx.append(event, f"settled:{known.key}")
 
 
 def look_after_overdue(helm: Helm, view: RunView) -> None:

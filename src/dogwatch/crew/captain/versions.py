@@ -7,8 +7,8 @@ from functools import partial
 
 from dogwatch.coordination.instructions import HELD, let_go
 from dogwatch.coordination.mail import expire, send
+from dogwatch.coordination.reviews import hear_mail
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.crew.captain.reconciling import hear_mail
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load_all, load_run, save
 from dogwatch.model import brief

@@ -18,7 +18,6 @@ from dogwatch.crew.captain.mending import obey, settle_alert
 from dogwatch.crew.captain.notices import send_notices, unsent
 from dogwatch.crew.captain.posting import post
 from dogwatch.crew.captain.reconciling import reconcile
-from dogwatch.crew.captain.requests import answer
 from dogwatch.crew.captain.routing import carry_out, end_run
 from dogwatch.crew.captain.selfchecking import CHECK_S, check
 from dogwatch.crew.captain.subagents import close_overdue, look_after_overdue
@@ -27,6 +26,7 @@ from dogwatch.crew.captain.versions import look_after_versions
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, note_loss, renew, silent_s
 from dogwatch.crew.shared.worlds import CaptainWorld
+from dogwatch.door.answering import answer
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import change, load

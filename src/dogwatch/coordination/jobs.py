@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
+from dogwatch.coordination.admission import Life, ask
 from dogwatch.coordination.queues import settle
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import save
+from dogwatch.model.admission import Launch
 from dogwatch.model.jobs import JobRecord
 from dogwatch.model.process import ProcessId
+
+J = TypeVar("J", bound=JobRecord)
+
+
+def begin(tx: Tx, record: J, launch: Launch | None, life: Life, note: Callable[[Tx, J], None]) -> bool:
+    """The attempt is noted where the gate lets it in; without a launch it need not be asked."""
+    if launch is not None and ask(tx, launch, life).verdict != "admit":
+        return False
+    note(tx, record)
+    return True
 
 
 def intend(tx: Tx, record: JobRecord) -> None:

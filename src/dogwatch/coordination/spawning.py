@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.coordination.admission import note_process
-from dogwatch.coordination.launches import agent_holder
+from dogwatch.coordination.admission import Life, ask, note_process
+from dogwatch.coordination.agents import note_held
+from dogwatch.coordination.launches import agent_holder, agent_launch
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
 from dogwatch.model.lifecycle import AGENT
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
+from dogwatch.model.view import RunView
 
 
-def intend(tx: Tx, agent: AgentRecord) -> AgentRecord:
-    """The agent's current incarnation was admitted and is about to be started."""
+def intend(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> AgentRecord | None:
+    """The agent's current incarnation is about to be started; None where the gate does not let it in yet, and then its
+    record says why."""
+    answer = ask(tx, agent_launch(tx, view, agent), life)
+    if answer.verdict != "admit":
+        if agent.held != answer.reason:
+            note_held(tx, agent, answer.reason)
+        return None
     event = AgentSpawnIntended(incarnation=agent.incarnation, run=agent.run, agent=agent.agent)
     tx.append(event, f"spawn:{agent.key}:{agent.incarnation}")
     return change(tx, AgentRecord, agent.key, lambda a: replace(a, intended=a.intended or tx.now, held="", resting=""))

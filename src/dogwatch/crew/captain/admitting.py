@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dogwatch.coordination.admission import ask, look
+from dogwatch.coordination.admission import look
 from dogwatch.coordination.agents import note_held
 from dogwatch.coordination.launches import agent_launch
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.ledger.api import Reader, Tx
+from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load
 from dogwatch.model.admission import Launch, WaitRecord
 from dogwatch.model.records import AgentRecord
@@ -27,26 +27,11 @@ def must_wait(helm: Helm, launch: Launch) -> bool:
     return helm.ledger.read(fn)
 
 
-def admit(helm: Helm, tx: Tx, launch: Launch) -> bool:
-    """In the transaction that records the intent: whether it may be started."""
-    return ask(tx, launch, helm.world.eyes.life).verdict == "admit"
-
-
 def waits_still(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
     """The same as `must_wait` for an agent."""
     if not agent.held:
         return False
     return must_wait(helm, helm.ledger.read(lambda reader: agent_launch(reader, view, agent)))
-
-
-def admit_agent(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord) -> bool:
-    """Whether the agent may be started; where not, its record says why."""
-    answer = ask(tx, agent_launch(tx, view, agent), helm.world.eyes.life)
-    if answer.verdict == "admit":
-        return True
-    if agent.held != answer.reason:
-        note_held(tx, agent, answer.reason)
-    return False
 
 
 def stop_waiting(helm: Helm, agent: AgentRecord) -> None:

@@ -9,7 +9,6 @@ from dogwatch.coordination import gates
 from dogwatch.coordination.launches import gate_launch
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.jobs import Attempts, Ended, Job, advance
-from dogwatch.ledger.api import Tx
 from dogwatch.model.admission import Launch
 from dogwatch.model.plan import Gate
 from dogwatch.model.process import ProcessId
@@ -38,6 +37,8 @@ def run_gate(helm: Helm, view: RunView, decision: RunGate) -> bool:
 class GateJob(Job[GateRecord, Failure]):
     """A gate's command. An attempt of a captain that was killed is ended, and what came of it is not believed."""
 
+    note = staticmethod(gates.intend)
+
     helm: Helm
     view: RunView
     plan: Gate
@@ -52,9 +53,6 @@ class GateJob(Job[GateRecord, Failure]):
 
     def launch(self, record: GateRecord) -> Launch:
         return gate_launch(record)
-
-    def intend(self, tx: Tx, record: GateRecord) -> None:
-        gates.intend(tx, record)
 
     def start(self, record: GateRecord) -> ProcessId:
         return self.helm.world.hands.start_gate(self.view.run, self.phase, self.plan, record.attempt)

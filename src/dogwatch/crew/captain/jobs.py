@@ -7,15 +7,14 @@ the next attempt. Gates, check-ins and notices say only what differs.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
 from dogwatch.coordination import jobs
-from dogwatch.crew.captain.admitting import admit, must_wait
+from dogwatch.crew.captain.admitting import must_wait
 from dogwatch.crew.captain.helm import Helm
-from dogwatch.ledger.api import Tx
 from dogwatch.model.admission import Launch
 from dogwatch.model.jobs import JobRecord
 from dogwatch.model.process import ProcessId
@@ -45,7 +44,9 @@ class Ended(Generic[R]):
 
 
 class Job(ABC, Generic[J, R]):
-    """One job, as its kind does it."""
+    """One job, as its kind does it. `note` records an attempt, in the transaction that lets it in."""
+
+    note: Callable[..., None] = staticmethod(jobs.intend)
 
     @property
     @abstractmethod
@@ -58,10 +59,6 @@ class Job(ABC, Generic[J, R]):
     def launch(self, record: J) -> Launch | None:
         """What the gate is asked with before each attempt; None where it need not be asked."""
         return None
-
-    def intend(self, tx: Tx, record: J) -> None:
-        """In the transaction that lets it in."""
-        jobs.intend(tx, record)
 
     @abstractmethod
     def start(self, record: J) -> ProcessId | Ended[R]:
@@ -115,14 +112,10 @@ def advance(helm: Helm, job: Job[J, R], known: J | None) -> bool:
 
 def _start(helm: Helm, job: Job[J, R], record: J) -> None:
     launch = job.launch(record)
-
-    def intend(tx: Tx) -> bool:
-        if launch is not None and not admit(helm, tx, launch):
-            return False
-        job.intend(tx, record)
-        return True
-
-    if (launch is not None and must_wait(helm, launch)) or not helm.record(intend):
+    if launch is not None and must_wait(helm, launch):
+        return
+    life = helm.world.eyes.life
+    if not helm.record(partial(jobs.begin, record=record, launch=launch, life=life, note=job.note)):
         return
     started = job.start(record)
     if isinstance(started, Ended):

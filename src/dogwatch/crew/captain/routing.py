@@ -9,11 +9,10 @@ from dogwatch.coordination import phases, reviews, runs, spawning, tasks
 from dogwatch.coordination.admission import process_of
 from dogwatch.coordination.agents import fail_spawn
 from dogwatch.coordination.launches import agent_holder
-from dogwatch.crew.captain.admitting import admit_agent, waits_still
+from dogwatch.crew.captain.admitting import waits_still
 from dogwatch.crew.captain.gating import run_gate
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.errors import DogwatchError
-from dogwatch.ledger.api import Tx
 from dogwatch.model.lifecycle import RunEnd
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
@@ -63,11 +62,7 @@ def spawn_agent(helm: Helm, view: RunView, decision: route.SpawnAgent) -> bool:
     if waits_still(helm, view, agent):
         _end_earlier(helm, agent)
         return False
-
-    def intend(tx: Tx) -> AgentRecord | None:
-        return spawning.intend(tx, agent) if admit_agent(helm, tx, view, agent) else None
-
-    intended = helm.record(intend)
+    intended = helm.record(partial(spawning.intend, view=view, agent=agent, life=helm.world.eyes.life))
     if intended is None:
         _end_earlier(helm, agent)
         return True

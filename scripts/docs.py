@@ -7,6 +7,7 @@ that is missing there stops the script. With --check nothing is written; exit co
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import json
 import os
@@ -15,12 +16,14 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 from dogwatch import errors
 from dogwatch.actions.spawn import agent_environment
 from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import command_parser
+from dogwatch.door.registry import VERBS, place
+from dogwatch.door.verb import Argument, wire_name
 from dogwatch.model.events import KINDS, event_class
 from dogwatch.model.events.base import Event
 from dogwatch.model.events.schema import meaning, schema, type_words
@@ -38,6 +41,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 # So wide that argparse never breaks a usage line: where it would break one depends on the terminal and on Python.
 WIDTH = "2000"
+
+AGENTS = ", ".join(name for name, (group, _) in all_commands().items() if group == "For agents")
 
 COMMAND_CODES: dict[str, dict[int, str]] = {
     "run": {
@@ -111,7 +116,7 @@ COMMAND_CODES: dict[str, dict[int, str]] = {
     "spec explain": {65: "the file has problems"},
     "notify": {0: "every way took it", 1: "at least one did not, or none is configured"},
     "doctor": {0: "no problem was found; warnings are none", 1: "at least one problem"},
-    "report, claim, task, mail, checkpoint, subagent, heartbeat": {
+    AGENTS: {
         0: "the captain has recorded it",
         64: "it was not called inside an agent, or an argument is wrong",
         75: "the captain did not answer in time; call again, nothing was lost",
@@ -313,6 +318,47 @@ def events_schema() -> str:
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
+def verbs() -> str:
+    """Every verb with its place, the fields of its request and of its answer, and its help text."""
+    words = (
+        "What an agent may ask its captain for. Each is a command for the agent, and a request at the door of its run:"
+        " the Unix socket that `DOGWATCH_DOOR` names takes one JSON object on one line and answers with another.\n\n"
+        "Besides the fields below a request has the verb as `op`, an id of its own as `op_id` (the same id counts"
+        " once), and `run`, `agent` and `incarnation` as the agent's environment has them. The door checks who calls;"
+        " fields that it does not know are ignored. An answer has `ok`; where it is false, there are `code`, `message`"
+        " and `hint` instead of the fields below, and with the code `busy` the same call should be made again.\n\n"
+        "A field in square brackets may be left out."
+    )
+    blocks = []
+    for name in VERBS.names():
+        verb = VERBS.load(name)
+        blocks += [f"## {name}", f"`dogwatch {' '.join(place(name))}`", *(verb.words or "").strip().split("\n\n")]
+        asked = [*request_rows(verb.request)]
+        blocks += [table(("request", "type", "meaning"), iter(asked)) if asked else "The request has no fields."]
+        told = [*answer_rows(verb.answer)]
+        blocks += [table(("answer", "type"), iter(told)) if told else "The answer has no fields."]
+        blocks += [f"Example:\n\n```sh\n{verb.example}\n```"]
+    return page("the files in `src/dogwatch/door/verbs/`", "# Verbs", words, *blocks)
+
+
+def request_rows(kind: type) -> Iterator[tuple[str, str, str]]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        plain, said = get_args(hints[field.name])
+        if isinstance(said, Argument):
+            is_needed = said.required or field.default is dataclasses.MISSING
+            yield f"`{field.name}`" if is_needed else f"[`{field.name}`]", type_words(plain), said.help
+
+
+def answer_rows(kind: type) -> Iterator[tuple[str, str]]:
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name = f"`{wire_name(field.name)}`" if field.default is dataclasses.MISSING else f"[`{wire_name(field.name)}`]"
+        of = next((one for one in get_args(hints[field.name]) if dataclasses.is_dataclass(one)), None)
+        parts = ", ".join(wire_name(part.name) for part in dataclasses.fields(of)) if of else ""
+        yield name, f"list of {{{parts}}}" if parts else type_words(hints[field.name])
+
+
 def spec() -> str:
     return page("the models in `src/dogwatch/spec/`", reference())
 
@@ -402,6 +448,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "lifecycles.md": lifecycles,
     "settings.md": settings,
     "spec.md": spec,
+    "verbs.md": verbs,
 }
 PARTS: dict[str, dict[str, Callable[[], str]]] = {"docs/concepts.md": {"diagnoses": diagnoses}}
 

@@ -88,7 +88,7 @@ def _configure(parser: argparse.ArgumentParser, name: str) -> None:
             parser.add_argument(argument.flag, dest=field, required=argument.required, **options)
             continue
         if argument.from_stdin:
-            options |= {"nargs": "?", "default": "-"}
+            options |= {"nargs": "?", "default": "-", "help": f"{argument.help}; - or nothing: from standard input"}
         parser.add_argument(field, **options)
     parser.add_argument("--json", action="store_true", help=f"print {_shape(verb)}")
 
@@ -101,7 +101,9 @@ def _spoken(verb: AnyVerb) -> list[tuple[str, Any, Argument]]:
 
 
 def _default(verb: AnyVerb, name: str) -> Any:
-    return next(field.default for field in dataclasses.fields(verb.request) if field.name == name)
+    """What an option is that was not given. Where the door insists on it, the door says so."""
+    found = next(field.default for field in dataclasses.fields(verb.request) if field.name == name)
+    return None if found is dataclasses.MISSING else found
 
 
 def _value(argument: Argument, given: Any) -> Any:

@@ -1,6 +1,7 @@
 """The door's serving side: a Unix socket, one JSON line in, one JSON line out, then it is closed.
 
-It only carries; what a request means is decided in `requests.py`. Slow, huge and broken callers cost one connection.
+It only carries; what a request means is decided in `answering.py` and by the verbs. Slow, huge and broken callers cost
+one connection.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ REQUEST_S_MAX = 10.0
 ANSWER_TIMEOUT_S = 1.0
 
 
-class Caller:
+class Connection:
     """One connection: collects its line, then waits for its answer."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -42,8 +43,8 @@ class UnixDoor:
 
     def __init__(self, path: str, selector: selectors.BaseSelector) -> None:
         self._selector = selector
-        self._callers: dict[int, Caller] = {}
-        self._ready: list[Caller] = []
+        self._callers: dict[int, Connection] = {}
+        self._ready: list[Connection] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         # The captain that served here before is dead: only the holder of the run's lease comes this far.
         with contextlib.suppress(FileNotFoundError):
@@ -56,7 +57,7 @@ class UnixDoor:
         self._listener.listen(64)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def requests(self) -> list[Caller]:
+    def requests(self) -> list[Connection]:
         """The whole requests that have come since the last call."""
         ready, self._ready = self._ready, []
         return ready
@@ -81,11 +82,11 @@ class UnixDoor:
             # Whoever has said nothing for the longest makes room.
             self._drop(next(iter(self._callers.values())))
         connection.setblocking(False)
-        caller = Caller(connection)
+        caller = Connection(connection)
         self._callers[connection.fileno()] = caller
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(caller))
 
-    def _receive(self, caller: Caller) -> None:
+    def _receive(self, caller: Connection) -> None:
         try:
             data = caller.connection.recv(65536)
         except BlockingIOError:
@@ -99,7 +100,7 @@ class UnixDoor:
         elif not data:
             self._drop(caller)
 
-    def _take(self, caller: Caller) -> None:
+    def _take(self, caller: Connection) -> None:
         line = caller.received.partition(b"\n")[0]
         if len(line) > REQUEST_BYTES_MAX:
             return caller.answer(_bad(f"the request is larger than {REQUEST_BYTES_MAX} bytes"))
@@ -113,11 +114,11 @@ class UnixDoor:
         self._ready.append(caller)
         return None
 
-    def _release(self, caller: Caller) -> None:
+    def _release(self, caller: Connection) -> None:
         self._selector.unregister(caller.connection)
         self._callers.pop(caller.connection.fileno(), None)
 
-    def _drop(self, caller: Caller) -> None:
+    def _drop(self, caller: Connection) -> None:
         self._release(caller)
         caller.connection.close()
 

@@ -53,7 +53,7 @@ class Argument:
         self.from_stdin = from_stdin
         """Whether the command reads it from standard input where it is - or missing."""
         self.required = required
-        """Whether the command insists on the option."""
+        """Whether the command insists on the option; the verb does so itself."""
         self.convert = convert
         """From the command's word to the field's value; raises UsageError."""
         self.read = read

@@ -18,7 +18,7 @@ class Request:
     """To whom, and what it says."""
 
     to: Annotated[str, Argument("the agent's name")]
-    text: Annotated[str, Argument("the text; - or nothing: from standard input", from_stdin=True)]
+    text: Annotated[str, Argument("the text", from_stdin=True)]
     op_id: Annotated[str, CallId()] = ""
 
 

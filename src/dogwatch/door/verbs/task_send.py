@@ -60,13 +60,13 @@ class Request:
     """For whom, what, and its marker."""
 
     to: Annotated[str, Argument("the agent's name")]
-    text: Annotated[str, Argument("what to do; - or nothing: from standard input", from_stdin=True)]
+    text: Annotated[str, Argument("what to do", from_stdin=True)]
     expect_s: Annotated[
-        float | None,
+        float,
         Argument(
             "how long it should take: 90s, 10m, 1h30m", flag="--expect", metavar="TIME", convert=_expected, read=_time
         ),
-    ] = None
+    ]
     outputs: Annotated[
         tuple[str, ...],
         Argument(
@@ -75,7 +75,7 @@ class Request:
             metavar="FILE",
             read=_paths,
         ),
-    ] = ()
+    ]
     op_id: Annotated[str, CallId()] = ""
 
 
@@ -89,8 +89,8 @@ class Answer:
 def handle(tx: Tx, caller: Caller, request: Request, seen: None) -> Answer:
     from dogwatch.coordination.reporting import give
 
-    expect_s, op_id = request.expect_s or 0.0, f"door:{request.op_id}"
-    task = give(tx, caller.view, caller.record, request.to, request.text, expect_s, request.outputs, op_id)
+    op_id = f"door:{request.op_id}"
+    task = give(tx, caller.view, caller.record, request.to, request.text, request.expect_s, request.outputs, op_id)
     return Answer(task=task)
 
 

@@ -20,7 +20,7 @@ from typing import get_type_hints
 import dogwatch
 from dogwatch import errors
 from dogwatch.actions.spawn import agent_environment
-from dogwatch.cli.commands import COMMANDS
+from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import command_parser
 from dogwatch.model.events import KINDS, event_class
 from dogwatch.model.events.base import Event
@@ -228,13 +228,14 @@ def cli() -> str:
     """Every command with its description, usage, options and example."""
     blocks = ["# The command line", "Errors are two lines on standard error, `error: …` and `hint: …`."]
     blocks[1] += " The exit codes stand in [exit-codes.md](exit-codes.md), the JSON in [json.md](json.md)."
+    commands = all_commands()
     for heading in ("For operators", "For agents"):
-        names = [name for name, (group, _) in COMMANDS.items() if group == heading]
+        names = [name for name, (group, _) in commands.items() if group == heading]
         blocks += [f"## {heading}"]
-        blocks += [table(("command", "what it does"), ((f"[`{n}`](#{n})", COMMANDS[n][1]) for n in names))]
+        blocks += [table(("command", "what it does"), ((f"[`{n}`](#{n})", commands[n][1]) for n in names))]
         for name in names:
             blocks += command(name)
-    return page("the parsers in `src/dogwatch/cli/`", *blocks)
+    return page("the parsers in `src/dogwatch/cli/` and the verbs in `src/dogwatch/door/verbs/`", *blocks)
 
 
 def command(name: str) -> Iterator[str]:

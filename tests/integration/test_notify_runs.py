@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dogwatch.coordination.notices import NoticeRecord
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load_all, save
+from dogwatch.model.jobs import NoticeRecord
 from dogwatch.world.clock import SystemClock
 from support.fleet import Fleet
 from support.helpers import wait_for

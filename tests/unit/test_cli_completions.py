@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.cli.commands import COMMANDS
+from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import run_command
 
 
@@ -40,7 +40,7 @@ def test_bash_knows_the_function_for_the_command(bash: Path) -> None:
 
 def test_bash_completes_commands_but_not_those_for_the_crew(bash: Path) -> None:
     assert completed(bash, "sta") == ["status"]
-    assert completed(bash, "") == [name for name, (group, _) in COMMANDS.items() if group]
+    assert completed(bash, "") == [name for name, (group, _) in all_commands().items() if group]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_each_script_names_every_command_and_the_shell_can_parse_it(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = script(shell, capsys)
-    assert all(name in text for name, (group, _) in COMMANDS.items() if group)
+    assert all(name in text for name, (group, _) in all_commands().items() if group)
     path = tmp_path / f"dogwatch.{shell}"
     path.write_text(text)
     if shutil.which(shell):

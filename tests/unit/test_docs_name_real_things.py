@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.cli.commands import COMMANDS
+from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import command_parser
 from support.commands import call
 from support.documents import Pids, blocks
@@ -29,7 +29,7 @@ MAKE = re.compile(r"^(?:\$ )?make (?P<target>[a-z-]+)(?: NAME=(?P<benchmark>\w+)
 def test_every_command_and_flag_of_dogwatch_exists(name: str) -> None:
     for code in codes(ROOT / name):
         for found in CALL.finditer(code):
-            assert found["command"] in COMMANDS, f"there is no command in `{code}`"
+            assert found["command"] in all_commands(), f"there is no command in `{code}`"
             known, verbs = takes(found["command"], found["words"].split())
             assert not verbs, f"`{code}`: it takes one of {', '.join(verbs)}"
             for flag in re.findall(r"(?<!\S)--?[a-z][a-z-]*", found["words"]):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dogwatch.cli.snapshot import take
-from dogwatch.cli.task import seconds
+from dogwatch.door.verbs.task_send import seconds
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load

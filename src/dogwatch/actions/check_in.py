@@ -29,7 +29,7 @@ _SHELL = ("sh", "-c", 'exec "$@" >"$0"')
 
 def start_of(home: Home, plan: Plan, agent: AgentRecord, question: str) -> tuple[Role, Start]:
     """The agent's role and how its copy is started; RefusedError where there is nothing that could be asked."""
-    role = plan.role_of(agent.place)
+    role = plan.role(agent.role)
     begin = harness(role.harness).check_in(launch_of(home, role, agent), question) if role is not None else None
     if role is None or begin is None:
         kind = f", a {role.harness}" if role is not None else ""

@@ -41,7 +41,7 @@ class MachineHands:
         stage.keep_model(self.home, self.boot, run)
 
     def spawn(self, run: RunRecord, plan: Plan, agent: AgentRecord) -> Spawned:
-        role = plan.role_of(agent.place)
+        role = plan.role(agent.role)
         wanted_gb = role.memory_max_gb if role is not None else 0.0
         limit_bytes = agent_limit_bytes(self._settings(), memory().size_bytes, wanted_gb)
         return spawn(self.home, self.boot, run, plan, agent, limit_bytes)

@@ -86,10 +86,11 @@ def spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord,
 
 
 def _spawn(home: Home, boot: str, run: RunRecord, plan: Plan, agent: AgentRecord, limit_bytes: int) -> Spawned:
-    role = plan.role_of(agent.place)
-    if role is None or role.name != agent.role:
+    role = plan.role(agent.role)
+    if role is None:
         raise RefusedError(
-            f"{agent.agent!r} is no {agent.role} of {plan.name}", hint="only agents of the pipeline file are started"
+            f"{agent.agent!r} is no agent of {plan.name}: it has no role {agent.role!r}",
+            hint="only agents with a role of the pipeline file are started",
         )
     socket = home.tmux(run.run)
     present = tmux.session_incarnation(socket, agent.session)

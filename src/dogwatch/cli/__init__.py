@@ -1,7 +1,8 @@
 """The command line: one file a command, imported only when it is called.
 
 A command's file has `configure(parser)` and `execute(arguments) -> exit code`; its line in `commands.COMMANDS` is
-what the overview shows. Errors that dogwatch can name end here as `error: …` and `hint: …`.
+what the overview shows. The commands for agents have no file here: `agent.py` makes them from the verbs of the door.
+Errors that dogwatch can name end here as `error: …` and `hint: …`.
 """
 
 from __future__ import annotations

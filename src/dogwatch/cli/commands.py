@@ -1,6 +1,9 @@
-"""All commands, each with its group and its line in the overview."""
+"""All commands, each with its group and its line in the overview: those that have a file of their own here, and those
+that are made from the verbs of the door."""
 
 from __future__ import annotations
+
+from dogwatch.door.registry import VERBS, place
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("For operators", "run a pipeline file until it is delivered or has failed"),
@@ -31,12 +34,39 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "model": ("For operators", "play a language model for real agent CLIs, by a scenario, for tests"),
     "version": ("For operators", "print the version"),
     "completions": ("For operators", "print completions for bash, zsh or fish"),
-    "report": ("For agents", "report a task as done or failed"),
-    "claim": ("For agents", "take an offered task"),
-    "task": ("For agents", "give a task to another agent, with its marker"),
-    "mail": ("For agents", "read, acknowledge or send mail"),
-    "checkpoint": ("For agents", "approve an artifact or ask for a revision"),
-    "subagent": ("For agents", "document that an overdue sub-agent is skipped"),
-    "heartbeat": ("For agents", "say that you are alive"),
     "crew": ("", "serve as a crew member (dogwatch starts these itself)"),
 }
+"""The commands with a file of their own."""
+
+GROUPS: dict[str, tuple[str, str, str]] = {
+    "mail": (
+        "read, acknowledge or send mail",
+        "Read, acknowledge or send mail. For agents; every message arrives once, by its id.",
+        'dogwatch mail send writer "the figures are in data/tides.csv"',
+    ),
+}
+"""What is said of a command with several verbs, where their own lines would say too much: its line in the overview, its
+help text and its example."""
+
+
+def verbs_of(command: str) -> list[str]:
+    """The names of the verbs that the command is made from; none where it is not made from verbs."""
+    return [name for name in VERBS.names() if place(name)[0] == command]
+
+
+def words_of(command: str) -> tuple[str, str, str]:
+    """What is said of a command that is made from verbs: its line in the overview, its help text and its example."""
+    if command in GROUPS:
+        return GROUPS[command]
+    first, *others = [VERBS.load(name) for name in verbs_of(command)]
+    if not others:
+        return first.line, first.words or "", first.example
+    line = "; ".join(verb.line for verb in (first, *others))
+    return line, line, first.example
+
+
+def all_commands() -> dict[str, tuple[str, str]]:
+    """Every command with its group and its line in the overview, in the order in which people read them."""
+    shown = {name: entry for name, entry in COMMANDS.items() if entry[0]}
+    agents = {command: ("For agents", words_of(command)[0]) for command in (place(name)[0] for name in VERBS.names())}
+    return {**shown, **agents, **COMMANDS}

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dogwatch.cli.commands import COMMANDS
+from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import command_parser
 
 EXAMPLE = "source <(dogwatch completions bash)"
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    commands = [_node((name,), text, command_parser(name)) for name, (group, text) in COMMANDS.items() if group]
+    commands = [_node((name,), text, command_parser(name)) for name, (group, text) in all_commands().items() if group]
     print("\n".join({"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell](commands)))
     return 0
 

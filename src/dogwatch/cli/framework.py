@@ -8,14 +8,15 @@ import io
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dogwatch.cli.commands import COMMANDS
+from dogwatch.cli.commands import COMMANDS, all_commands, verbs_of
 from dogwatch.errors import DogwatchError, NotFoundError, UsageError
-from dogwatch.world.home import Home, find_home
 
 if TYPE_CHECKING:
     from dogwatch.ledger.api import Store
+    from dogwatch.world.home import Home
 
 INTERRUPTED = 130
 
@@ -32,15 +33,25 @@ def new_parser(**options: Any) -> Parser:
     return Parser(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
+def epilog(example: str) -> str:
+    """The end of a help text."""
+    return f"example:\n  {example}"
+
+
 def command_module(name: str) -> Any:
-    """The file of one command."""
-    return importlib.import_module(f"dogwatch.cli.{name.replace('-', '_')}")
+    """The file of one command. All that are made from verbs share one."""
+    file = name.replace("-", "_") if name in COMMANDS else "agent"
+    return importlib.import_module(f"dogwatch.cli.{file}")
 
 
-def command_parser(name: str) -> Parser:
-    """The parser of one command."""
+def command_parser(name: str, words: Sequence[str] = ()) -> Parser:
+    """The parser of one command; for these words only, where they are given: of a command that is made from verbs, no
+    more is loaded than they need."""
     module = command_module(name)
-    parser = new_parser(prog=f"dogwatch {name}", description=module.__doc__, epilog=f"example:\n  {module.EXAMPLE}")
+    if name not in COMMANDS:
+        made: Parser = module.verb_parser(name, words)
+        return made
+    parser = new_parser(prog=f"dogwatch {name}", description=module.__doc__, epilog=epilog(module.EXAMPLE))
     module.configure(parser)
     return parser
 
@@ -56,9 +67,9 @@ def run_command(words: list[str]) -> int:
             print(overview())
             return 0 if words else UsageError.exit_code
         name = words[0]
-        if name not in COMMANDS:
+        if name not in COMMANDS and not verbs_of(name):
             raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
-        arguments = command_parser(name).parse_args(words[1:])
+        arguments = command_parser(name, words[1:]).parse_args(words[1:])
         code: int = command_module(name).execute(arguments)
         sys.stdout.flush()
         return code
@@ -83,9 +94,10 @@ def show_error(error: DogwatchError) -> int:
 def overview() -> str:
     """All commands, one line each."""
     lines = ["dogwatch keeps fleets of coding agents alive.", "", "usage: dogwatch COMMAND [options]"]
+    commands = all_commands()
     for heading in ("For operators", "For agents"):
         lines += ["", f"{heading}:"]
-        lines += [f"  {name:<12} {text}" for name, (group, text) in COMMANDS.items() if group == heading]
+        lines += [f"  {name:<12} {text}" for name, (group, text) in commands.items() if group == heading]
     lines += ["", "dogwatch COMMAND --help shows a command's options and an example."]
     return "\n".join(lines)
 
@@ -93,12 +105,14 @@ def overview() -> str:
 def _nearest(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, COMMANDS, 1)
+    close = difflib.get_close_matches(name, all_commands(), 1)
     return f"did you mean {close[0]}?" if close else "dogwatch --help lists all commands"
 
 
 def the_home() -> Home:
     """The home that the environment names."""
+    from dogwatch.world.home import find_home
+
     return find_home(os.environ)
 
 

@@ -74,6 +74,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "run_ended": lambda f: f"the run ended: {f['state']}{f.tail('cause')}",
     "run_cleared": lambda f: f"nothing of the run is left (processes ended: {f['processes']})",
     "run_not_cleared": lambda f: f"what is left of the run could not be ended{f.tail('reason')}",
+    "agent_staffed": lambda f: f"{f.agent} joins the run as {f['role']}{f.tail('reason')}",
     "agent_spawn_intended": lambda f: f"{f.agent} is about to start (#{f['incarnation']})",
     "agent_spawned": lambda f: (
         f"{f.agent} {'was found running' if f.body.get('adopted') else 'started'} as {f['name']} #{f['incarnation']}"

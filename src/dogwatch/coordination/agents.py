@@ -7,6 +7,7 @@ from dataclasses import replace
 from dogwatch.coordination.mail import expire, put_away
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import settle
+from dogwatch.coordination.staffing import staff
 from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change, load_all, save
@@ -105,19 +106,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             probed=None,
         ),
     )
-    successor = save(
-        tx,
-        AgentRecord(
-            run=agent.run,
-            agent=name,
-            role=agent.role,
-            incarnation=1,
-            name=incarnation_name(agent.run, name, 1),
-            restarts=(*agent.restarts, tx.now),
-            replaces=agent.place,
-            replacement_count=agent.replacement_count + 1,
-        ),
-    )
+    successor = staff(tx, view, name, agent.role, predecessor=agent)
     event = AgentReplaced(successor=name, reason=reason, evidence=tuple(evidence), run=agent.run, agent=agent.agent)
     tx.append(event, f"replaced:{agent.key}")
     for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):

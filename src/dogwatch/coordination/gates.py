@@ -1,29 +1,24 @@
-"""Gates: each attempt is recorded before it is started, and ends in a pass or a failure with its reason."""
+"""Gates: jobs that end in a pass, or in a failure with its reason."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from dogwatch.coordination import jobs
 from dogwatch.coordination.admission import release
 from dogwatch.coordination.launches import gate_launch
 from dogwatch.coordination.notices import push_notice
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.events.gates import GateFailed, GatePassed, GateStarted, PhaseBlocked
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import GateRecord
 
 
 def intend(tx: Tx, record: GateRecord) -> None:
     """This attempt is about to be started."""
-    save(tx, record)
+    jobs.intend(tx, record)
     event = GateStarted(gate=record.gate, attempt=record.attempt, run=record.run)
     tx.append(event, f"gate:{record.key}:{record.attempt}")
-
-
-def confirm(tx: Tx, record: GateRecord, process: ProcessId) -> None:
-    """The attempt was started as this process."""
-    save(tx, replace(record, process=process))
 
 
 def block(tx: Tx, record: GateRecord, phase: str, reason: str) -> None:

@@ -6,13 +6,15 @@ import hashlib
 import re
 from dataclasses import replace
 
+from dogwatch.errors import RefusedError
 from dogwatch.ledger.api import Tx
-from dogwatch.ledger.records import save
+from dogwatch.ledger.records import change, load, save
 from dogwatch.model.brief import Header
 from dogwatch.model.codec import encode
-from dogwatch.model.events.mail import MessageExpired, MessageSent
+from dogwatch.model.events.mail import MessageAcknowledged, MessageExpired, MessageRead, MessageSent
 from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.records import AgentRecord, MessageRecord
+from dogwatch.model.view import RunView
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -55,6 +57,43 @@ def letter(
         queued=tx.now,
         incarnation=agent.incarnation,
     )
+
+
+def read(tx: Tx, view: RunView, reader: AgentRecord) -> list[MessageRecord]:
+    """All mail of the agent that is not acknowledged yet; reading marks it read, wherever it was on its way."""
+    found = []
+    for message in sorted(view.messages.values(), key=lambda m: (m.queued.wall, m.id)):
+        if message.to != reader.agent or message.kind != "mail" or message.state in MESSAGE.ends:
+            continue
+        if message.state != "read":
+            save(tx, replace(message, state=MESSAGE.step(message.state, "read"), read=tx.now))
+            tx.append(MessageRead(message=message.id, run=reader.run, agent=reader.agent), f"read:{message.key}")
+        found.append(message)
+    return found
+
+
+def acknowledge(tx: Tx, view: RunView, reader: AgentRecord, name: str) -> None:
+    """The agent has dealt with the message."""
+    message = view.messages.get(name)
+    if message is None:
+        message = load(tx, MessageRecord, f"past-message/{reader.run}/{name}")
+    if message is None or message.to != reader.agent:
+        raise RefusedError(f"there is no message {name!r} for {reader.agent}", hint="dogwatch mail read lists them")
+    if message.state == "acknowledged":
+        return
+    if message.state not in ("delivered", "read"):
+        raise RefusedError(f"{message.id} is {message.state}", hint="read it first: dogwatch mail read")
+    done = replace(message, state=MESSAGE.step(message.state, "acknowledged"), acknowledged=tx.now)
+    if message.step:
+        # It stands in the composer: it stays at hand until it is submitted, or nothing else could be typed.
+        save(tx, done)
+    else:
+        put_away(tx, done)
+    if message.sender in view.agents:
+        sender = view.agents[view.current(message.sender)]
+        change(tx, AgentRecord, sender.key, lambda a: replace(a, answered=tx.now))
+    event = MessageAcknowledged(message=message.id, run=reader.run, agent=reader.agent)
+    tx.append(event, f"acknowledged:{message.key}")
 
 
 def expire(tx: Tx, message: MessageRecord) -> None:

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from dogwatch.coordination.queues import settle
+from dogwatch.coordination import jobs
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import load, load_plan, save
+from dogwatch.ledger.records import load, load_plan
 from dogwatch.model.events.operator import NoticeFailed, NoticeSent
-from dogwatch.model.moment import Moment
+from dogwatch.model.jobs import NoticeRecord
 from dogwatch.model.plan import NoticeKind
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
 
 TITLE_MAX = 200
 BODY_MAX = 4000
-PAUSES_S = (5.0, 30.0)
-"""Before the second and the third attempt; there is no fourth."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def notices_queue(run: str) -> str:
     """What a person must be told of the run."""
     return f"notices/{run}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeRecord:
-    """A notice that is being sent: its latest attempt, with the sender's process; none while it waits for the next."""
-
-    run: str
-    item: str
-    attempt: int = 1
-    sending: bool = True
-    process: ProcessId | None = None
-    not_before: Moment | None = None
-
-    @property
-    def key(self) -> str:
-        return f"notice/{self.run}/{self.item}"
 
 
 def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: str, agent: str = "") -> bool:
@@ -62,29 +42,17 @@ def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: 
     return tx.push(notices_queue(run), notice, f"{kind}:{key}") is not None
 
 
-def intend(tx: Tx, record: NoticeRecord) -> None:
-    """This attempt is about to be started."""
-    save(tx, record)
-
-
-def confirm(tx: Tx, record: NoticeRecord, process: ProcessId) -> None:
-    """The attempt was started with this sender."""
-    save(tx, replace(record, process=process))
-
-
-def conclude(tx: Tx, run: str, item: Item, attempt: int, taken: Sequence[str], reasons: Sequence[str]) -> None:
-    """The notice is done, for good, or waits for its next attempt."""
-    if reasons and attempt <= len(PAUSES_S):
-        again = tx.now.plus(PAUSES_S[attempt - 1])
-        save(tx, NoticeRecord(run=run, item=item.id, attempt=attempt, sending=False, not_before=again))
-        return
-    settle(tx, item)
-    tx.delete(f"notice/{run}/{item.id}")
+def conclude(
+    tx: Tx, item: Item, record: NoticeRecord, attempts: int, taken: Sequence[str], reasons: Sequence[str]
+) -> None:
+    """The notice is done: sent, or given up for these reasons."""
+    run = record.run
+    jobs.close(tx, record, item)
     sent = NoticeSent(
         notice=item.id,
         kind_=item.body["kind"],
         title=str(item.body["title"]),
-        attempts=attempt,
+        attempts=attempts,
         ways=tuple(taken),
         run=run,
         agent=str(item.body["agent"]),
@@ -93,7 +61,7 @@ def conclude(tx: Tx, run: str, item: Item, attempt: int, taken: Sequence[str], r
         notice=sent.notice,
         kind_=sent.kind_,
         title=sent.title,
-        attempts=attempt,
+        attempts=attempts,
         ways=sent.ways,
         reason="; ".join(reasons),
         run=run,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dogwatch.coordination.notices import push_notice
+from dogwatch.coordination.staffing import staff
 from dogwatch.coordination.subagents import close_overdue
 from dogwatch.coordination.usage import AgentTally, close_tallies
 from dogwatch.errors import RefusedError
@@ -16,7 +17,6 @@ from dogwatch.model.codec import encode
 from dogwatch.model.events.alerts import SelfCheckFailed
 from dogwatch.model.events.runs import MilestoneReached, RunCleared, RunCreated, RunEnded, RunNotCleared, RunStarted
 from dogwatch.model.lifecycle import AGENT, RUN, RunEnd
-from dogwatch.model.names import incarnation_name
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, CheckResult, ChecksRecord, RunRecord, Stage, TaskRecord
 from dogwatch.model.view import RunView
@@ -58,10 +58,10 @@ def create_run(
     tx.put(f"active/{name}", {}, 0)
     save(tx, QueuedRun(run=name, number=_next(tx, "queue"), group=group, ceiling=ceiling))
     save(tx, run)
+    view = RunView(plan=plan, run=run)
     for role in plan.roles:
         for agent in role.agents():
-            first = incarnation_name(name, agent, 1)
-            save(tx, AgentRecord(run=name, agent=agent, role=role.name, incarnation=1, name=first))
+            staff(tx, view, agent, role.name)
     event = RunCreated(
         spec=spec_path,
         agents=tuple(plan.agents()),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dogwatch.coordination.mail import send
+from dogwatch.errors import RefusedError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, save
 from dogwatch.model import brief
@@ -100,3 +101,16 @@ def close_overdue(tx: Tx, view: RunView) -> None:
     for known in view.overdue:
         if not known.settled:
             settle(tx, known, "run_ended")
+
+
+def skip(tx: Tx, view: RunView, agent: AgentRecord, kind: str, note: str) -> int:
+    """The parent goes on without its overdue sub-agents of that type or id, and says why. Returns how many they are."""
+    own = view.overdue_of(agent.agent).values()
+    found = [one for one in own if kind in (one.type, one.id)]
+    if not found:
+        open_ones = ", ".join(one.type for one in own if not one.settled)
+        raise RefusedError(f"no sub-agent {kind!r} of {agent.agent} is overdue", hint=f"overdue: {open_ones or 'none'}")
+    for one in found:
+        if not one.settled:
+            settle(tx, one, "skipped", note)
+    return len(found)

@@ -19,6 +19,8 @@ _NOUNS = (
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 """Pipelines, roles, dispatches and the like."""
+RESERVED_ROLES = ("captain", "watchdog", "dispatcher", "operator")
+"""Names that no role and no agent may have: they speak for dogwatch itself or for a person."""
 
 
 def incarnation_name(run: str, agent: str, incarnation: int) -> str:

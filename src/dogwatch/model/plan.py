@@ -271,6 +271,10 @@ class Plan:
     time_limits: Mapping[str, float] = field(default_factory=dict)
     """Seconds by patterns of sub-agent types, roles and agents; `policy/time_limits.py` has the built-in ones."""
 
+    def role(self, name: str) -> Role | None:
+        """The role of that name."""
+        return next((role for role in self.roles if role.name == name), None)
+
     def role_of(self, agent: str) -> Role | None:
         """The role that `agent` holds, or None where the plan has no such agent."""
         return next((role for role in self.roles if agent in role.agents()), None)

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dogwatch.model.jobs import JobRecord
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
@@ -249,15 +250,12 @@ class MessageRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateRecord:
+class GateRecord(JobRecord):
     """A gate's latest attempt: intended, then passed or failed."""
 
-    run: str
     phase: int
     gate: str
     state: str = "intended"
-    attempt: int = 1
-    process: ProcessId | None = None
     exit_code: int | None = None
     reason: str = ""
 

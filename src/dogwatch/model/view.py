@@ -119,11 +119,20 @@ class RunView:
 
     def role_of(self, agent: str) -> Role | None:
         """The role that `agent` holds, or None where there is no such agent."""
+        record = self.agents.get(agent)
+        if record is None:
+            return self.plan_role_of(agent)
         roles: dict[str, Role] | None = self._index.get("roles")
         if roles is None:
-            roles = self._index["roles"] = {name: role for role in self.plan.roles for name in role.agents()}
-        record = self.agents.get(agent)
-        return roles.get(record.place if record is not None else agent)
+            roles = self._index["roles"] = {role.name: role for role in self.plan.roles}
+        return roles.get(record.role)
+
+    def plan_role_of(self, agent: str) -> Role | None:
+        """The role that the plan gives to an agent of that name, or None where the plan does not name it."""
+        named: dict[str, Role] | None = self._index.get("named")
+        if named is None:
+            named = self._index["named"] = {name: role for role in self.plan.roles for name in role.agents()}
+        return named.get(agent)
 
     def current(self, agent: str) -> str:
         """Who stands in the agent's place now: itself, or who has replaced it."""

@@ -95,7 +95,7 @@ def is_needed(view: RunView, agent: str) -> bool:
         return False
     if view.run.state == "SPAWN" or not view.phase_tasks():
         # The phase is not open yet: its tasks have no records.
-        first, last = lives(view.plan)[view.agents[agent].place]
+        first, last = _life(view, agent)
         return first <= view.run.phase <= last
     for checkpoint in phase.checkpoints:
         record = view.checkpoints.get(checkpoint.name)
@@ -104,6 +104,11 @@ def is_needed(view: RunView, agent: str) -> bool:
         if agent in (view.current(reviewer) for reviewer in checkpoint.reviewers):
             return record is None or not record.has_voted(agent) or record.state != "asked"
     return False
+
+
+def _life(view: RunView, agent: str) -> tuple[int, int]:
+    """The first and the last phase that need the agent; one that the plan does not name may be wanted at any time."""
+    return lives(view.plan).get(view.agents[agent].place, (0, len(view.plan.phases)))
 
 
 def waits_at_gate(view: RunView) -> str:
@@ -116,4 +121,4 @@ def waits_at_gate(view: RunView) -> str:
 
 def is_done(view: RunView, agent: str) -> bool:
     """Whether no phase that is still to come, nor the one under way, has work for the agent."""
-    return not is_needed(view, agent) and lives(view.plan)[view.agents[agent].place][1] < view.run.phase
+    return not is_needed(view, agent) and _life(view, agent)[1] < view.run.phase

@@ -132,6 +132,10 @@ class Records:
         for message in [one for one in self.messages.values() if one.to == old.agent and one.kind == "mail"]:
             self._message(message.id, to=name, incarnation=1, state="queued")
 
+    def _staffed(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
+        name = event.agent
+        self.agents[name] = AgentRecord(run=event.run, agent=name, role=str(body["role"]), incarnation=1)
+
     def _quarantined(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, state="ERROR")
 
@@ -298,6 +302,7 @@ _CHANGES: Mapping[str, Callable[[Records, StoredEvent, Mapping[str, Any]], None]
     "phase_ended": Records._phase,
     "phase_reopened": Records._phase,
     "gate_passed": Records._moved,
+    "agent_staffed": Records._staffed,
     "agent_spawned": Records._spawned,
     "agent_restarted": Records._restarted,
     "agent_reclaimed": Records._restarted,

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from dogwatch.model.names import RESERVED_ROLES
 from dogwatch.spec import schema
-from dogwatch.spec.rules import RESERVED_ROLES
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", schema.Pipeline),

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from urllib.parse import parse_qs, urlsplit
 
+from dogwatch.model.names import RESERVED_ROLES
 from dogwatch.model.plan import SQLITE
 from dogwatch.spec.problem import did_you_mean
 from dogwatch.spec.schema import AGENTS_MAX, HARNESSES
@@ -14,7 +15,6 @@ from dogwatch.spec.source import Source
 from dogwatch.spec.survey import DispatchEntry, RoleEntry, Spot, Survey
 from dogwatch.spec.targets import is_target
 
-RESERVED_ROLES = ("captain", "watchdog", "dispatcher", "operator")
 RESERVED_PREFIX = "DOGWATCH_"
 
 

@@ -20,7 +20,6 @@ from dogwatch.crew.captain.mending import obey, settle_alert
 from dogwatch.crew.captain.notices import send_notices, unsent
 from dogwatch.crew.captain.posting import post
 from dogwatch.crew.captain.reconciling import reconcile
-from dogwatch.crew.captain.requests import answer
 from dogwatch.crew.captain.routing import carry_out, end_run
 from dogwatch.crew.captain.selfchecking import CHECK_S, check
 from dogwatch.crew.captain.subagents import look_after_overdue
@@ -29,6 +28,7 @@ from dogwatch.crew.captain.versions import look_after_versions
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, renew, silent_s
 from dogwatch.crew.shared.worlds import CaptainWorld
+from dogwatch.door.answering import answer
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load

@@ -1,26 +1,30 @@
 """Check-ins: an agent is asked how far it is by a second client, which has its conversation and may only read.
 
-A question lies in its queue until what came of it is mail. Each attempt is recorded before it is started: a captain
-that takes over finds its result, waits for its process, or starts the next one.
+A question lies in its queue until what came of it is mail.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from dogwatch.actions import keeper
 from dogwatch.actions.check_in import LIMIT_S
-from dogwatch.coordination.checkins import CheckInRecord, conclude, confirm, intend
+from dogwatch.coordination import checkins
 from dogwatch.coordination.launches import check_in_launch
 from dogwatch.coordination.queues import checkins_queue
-from dogwatch.crew.captain.admitting import admit, must_wait
 from dogwatch.crew.captain.helm import Helm
+from dogwatch.crew.captain.jobs import Attempts, Ended, Job, advance
 from dogwatch.errors import DogwatchError
-from dogwatch.ledger.api import Item, Tx
+from dogwatch.ledger.api import Item
 from dogwatch.ledger.records import load
+from dogwatch.model.admission import Launch
+from dogwatch.model.jobs import CheckInRecord
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
 
-ATTEMPTS_MAX = 2
+ATTEMPTS = Attempts(attempts_max=2, counts_unconfirmed=True)
 AT_ONCE_MAX = 4
 ANSWER_CHARACTERS_MAX = 64 * 1024
 LAST_LINES = 5
@@ -34,66 +38,75 @@ def look_after_check_ins(helm: Helm) -> None:
         return
     view = helm.view()
     for item in items[:AT_ONCE_MAX]:
-        _advance(helm, view, item)
+        job = CheckInJob(helm, view, item)
+        key = job.attempt(1).key
+        advance(helm, job, helm.ledger.read(partial(load, kind=CheckInRecord, key=key)))
 
 
-def _advance(helm: Helm, view: RunView, item: Item) -> None:
-    record = helm.ledger.read(lambda reader: load(reader, CheckInRecord, f"check-in/{helm.run}/{item.id}"))
-    if record is None:
-        _start(helm, view, item, 1)
-        return
-    lives = record.process is not None and helm.world.eyes.life(record.process) != "dead"
-    # Looked for after its process: the result is written before that ends.
-    result = helm.world.hands.check_in_result(helm.run, item.id, record.attempt)
-    if result is not None:
-        _settle(helm, view, item, record.attempt, *result)
-    elif lives and record.process is not None:
-        helm.world.eyes.watch_also(record.process)
-    elif record.attempt < ATTEMPTS_MAX:
-        _start(helm, view, item, record.attempt + 1)
-    else:
-        _conclude(helm, view, item, record.attempt, "", f"it was broken off {record.attempt} times")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of a check-in: what was said, and why that is no answer where it is none."""
+
+    text: str = ""
+    reason: str = ""
+    code: int | None = None
 
 
-def _start(helm: Helm, view: RunView, item: Item, attempt: int) -> None:
-    record = CheckInRecord(run=helm.run, item=item.id, attempt=attempt)
-    launch = check_in_launch(view, view.agents[item.body["agent"]], item.id)
+@dataclass(frozen=True, slots=True)
+class CheckInJob(Job[CheckInRecord, Answer]):
+    """A question to an agent's copy. Each attempt may cost a model's answer, so that each one counts."""
 
-    def intended(tx: Tx) -> bool:
-        if not admit(helm, tx, launch):
-            return False
-        intend(tx, record)
-        return True
+    helm: Helm
+    view: RunView
+    item: Item
 
-    if must_wait(helm, launch) or not helm.record(intended):
-        return
-    agent, question = view.agents[item.body["agent"]], str(item.body["question"])
-    try:
-        process = helm.world.hands.start_check_in(view.run, view.plan, agent, item.id, question, attempt)
-    except (DogwatchError, OSError) as error:
-        _conclude(helm, view, item, attempt, "", f"it could not be started: {error}")
-        return
-    helm.record(partial(confirm, record=record, process=process))
-    helm.world.eyes.watch_also(process)
+    @property
+    def attempts(self) -> Attempts:
+        return ATTEMPTS
 
+    @property
+    def agent(self) -> AgentRecord:
+        return self.view.agents[self.item.body["agent"]]
 
-def _settle(helm: Helm, view: RunView, item: Item, attempt: int, code: int, printed: str, complaint: str) -> None:
-    """Its last message is the answer. Whatever else came of it is told as well, so that nobody waits for one."""
-    # Tokens are taken out before anything is cut off.
-    printed, complaint = helm.log.redactor.text(printed), helm.log.redactor.text(complaint)
-    if code == 0 and printed:
-        _conclude(helm, view, item, attempt, printed[:ANSWER_CHARACTERS_MAX], "", code)
-        return
-    reason = "it ended without a word (exit code 0)" if code == 0 else f"exit code {code}"
-    if code == keeper.TIMED_OUT:
-        reason = f"it did not answer within {LIMIT_S:g} s"
-    lines = f"{printed}\n{complaint}".strip()[-LAST_CHARACTERS:].splitlines()[-LAST_LINES:]
-    _conclude(helm, view, item, attempt, "\n".join(lines), reason, code)
+    def attempt(self, number: int) -> CheckInRecord:
+        return CheckInRecord(run=self.helm.run, item=self.item.id, attempt=number)
 
+    def launch(self, record: CheckInRecord) -> Launch:
+        return check_in_launch(self.view, self.agent, record.item)
 
-def _conclude(
-    helm: Helm, view: RunView, item: Item, attempt: int, text: str, reason: str, code: int | None = None
-) -> None:
-    """The mail, the event and the end of the question are one transaction: all of it, once."""
-    helm.record(partial(conclude, view=view, item=item, attempt=attempt, text=text, reason=reason, code=code))
-    helm.world.hands.forget_check_in(helm.run, item.id, attempt)
+    def start(self, record: CheckInRecord) -> ProcessId | Ended[Answer]:
+        question = str(self.item.body["question"])
+        try:
+            return self.helm.world.hands.start_check_in(
+                self.view.run, self.view.plan, self.agent, record.item, question, record.attempt
+            )
+        except (DogwatchError, OSError) as error:
+            return Ended(Answer(reason=f"it could not be started: {error}"))
+
+    def result(self, record: CheckInRecord) -> Ended[Answer] | None:
+        """Its last message is the answer. Whatever else came of it is told as well, so that nobody waits for one."""
+        found = self.helm.world.hands.check_in_result(self.helm.run, record.item, record.attempt)
+        if found is None:
+            return None
+        code = found[0]
+        # Tokens are taken out before anything is cut off.
+        printed, complaint = (self.helm.log.redactor.text(text) for text in found[1:])
+        if code == 0 and printed:
+            return Ended(Answer(text=printed[:ANSWER_CHARACTERS_MAX], code=code))
+        reason = "it ended without a word (exit code 0)" if code == 0 else f"exit code {code}"
+        if code == keeper.TIMED_OUT:
+            reason = f"it did not answer within {LIMIT_S:g} s"
+        lines = f"{printed}\n{complaint}".strip()[-LAST_CHARACTERS:].splitlines()[-LAST_LINES:]
+        return Ended(Answer(text="\n".join(lines), reason=reason, code=code))
+
+    def lost(self, record: CheckInRecord) -> Answer:
+        return Answer(reason=f"it was broken off {record.attempt} times")
+
+    def conclude(self, record: CheckInRecord, result: Answer) -> None:
+        text, reason, code = result.text, result.reason, result.code
+        self.helm.record(
+            partial(
+                checkins.conclude, view=self.view, item=self.item, record=record, text=text, reason=reason, code=code
+            )
+        )
+        self.helm.world.hands.forget_check_in(self.helm.run, record.item, record.attempt)

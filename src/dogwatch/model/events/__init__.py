@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "memory_critical": "admission",
     "agent_reclaimed": "admission",
     "reclaim_refused": "admission",
+    "agent_staffed": "agents",
     "agent_spawn_intended": "agents",
     "agent_spawned": "agents",
     "agent_spawn_failed": "agents",

@@ -6,6 +6,13 @@ from dogwatch.model.events.base import Event
 from dogwatch.model.process import ProcessId
 
 
+class AgentStaffed(Event):
+    """The run has one more agent, which its plan does not name; `reason` says what for."""
+
+    role: str
+    reason: str
+
+
 class AgentSpawnIntended(Event):
     """An incarnation of an agent is about to be started."""
 

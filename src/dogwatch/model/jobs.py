@@ -1,0 +1,50 @@
+"""The records of jobs: what a process of its own does for a run, so that it outlives the captain that started it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from dogwatch.model.moment import Moment
+from dogwatch.model.process import ProcessId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord(ABC):
+    """A job's latest attempt: with its process once that is known, or with when the next attempt may be made."""
+
+    run: str
+    attempt: int = 1
+    process: ProcessId | None = None
+    not_before: Moment | None = None
+
+    @property
+    @abstractmethod
+    def key(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckInRecord(JobRecord):
+    """A question that is being asked; `item` is its place in the queue of questions."""
+
+    item: str
+
+    @property
+    def key(self) -> str:
+        return f"check-in/{self.run}/{self.item}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRecord(JobRecord):
+    """A notice that is being sent; `item` is its place in the queue of notices."""
+
+    item: str
+
+    @property
+    def key(self) -> str:
+        return f"notice/{self.run}/{self.item}"
+
+    @property
+    def sending(self) -> bool:
+        """Whether an attempt is under way; else it waits for the next one."""
+        return self.not_before is None

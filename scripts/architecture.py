@@ -38,6 +38,9 @@ class Contracts:
     order: tuple[str, ...]
     names: tuple[str, ...]
 
+    def barred_for(self, room: str) -> set[str]:
+        return {imported for importer, imported in self.barred if importer == room}
+
 
 def room_table(source: Path, contracts: Contracts, imports: Pairs) -> Iterator[tuple[str, str, str]]:
     """Each room with its sentence and what it may import, from the top layer down."""
@@ -76,17 +79,20 @@ def sentence(path: Path, source: Path) -> str:
 
 def may_import(room: Room, rooms: Mapping[str, Room], contracts: Contracts, imports: Pairs) -> str:
     """The rooms that it imports; in brackets those that it may import and does not."""
-    barred = {imported for importer, imported in contracts.barred if importer == room.name}
-    never = [name.removeprefix(":") for name in sorted(barred) if name.startswith(":")]
+    barred = contracts.barred_for(room.name) - contracts.barred_for(room.parent)
+    never = _listed("never ", sorted(name.removeprefix(":") for name in barred if name.startswith(":")))
+    # Of a room's own files only the folders are spoken of: the rest is in the graph.
+    above = f"{room.parent or room.name}/"
+    parts = sorted(name for name in barred if "/" in name and name not in rooms and not name.startswith(above))
     if room.parent:
         inner = [name for name in rooms if name in barred]
-        return "; ".join(filter(None, (f"as `{room.parent}`", _listed("not ", inner), _listed("never ", never))))
+        return "; ".join(filter(None, (f"as `{room.parent}`", _listed("not ", [*inner, *parts]), never)))
     used = children(imports, "")
     others = [name for name, other in rooms.items() if not other.parent and name != room.name]
     today = [name for name in others if (room.name, name) in used]
     further = [name for name in others if name not in today and is_allowed(room.name, name, used, contracts)]
     found = " ".join(filter(None, (_listed("", today), _listed("(", further, ")")))) or "nothing"
-    return "; ".join(filter(None, (found, _listed("never ", never))))
+    return "; ".join(filter(None, (found, _listed("not ", parts), never)))
 
 
 def is_allowed(room: str, other: str, used: Pairs, contracts: Contracts) -> bool:

@@ -38,7 +38,13 @@ layers = ["house.attic", "house.kitchen | house.hall", "house.cellar", "house.gr
 name = "No fire in the hall"
 type = "forbidden"
 source_modules = ["house.hall"]
-forbidden_modules = ["house.garage", "socket"]
+forbidden_modules = ["house.garage", "house.cellar.wine", "socket"]
+
+[[tool.importlinter.contracts]]
+name = "Cold cooks stay where they are"
+type = "forbidden"
+source_modules = ["house.kitchen.cold"]
+forbidden_modules = ["house.garage", "house.attic", "house.cellar.wine"]
 
 [[tool.importlinter.contracts]]
 name = "Cooks do not meet"
@@ -134,9 +140,9 @@ def test_each_room_is_told_with_its_sentence_and_what_it_may_import(house: Path,
     assert list(room_table(house, contracts, imports)) == [
         ("`attic/`", "The attic.", "`hall` (`kitchen`, `cellar`, `ground`, `garage`)"),
         ("`kitchen/`", "The kitchen.", "(`cellar`, `ground`, `garage`)"),
-        ("`kitchen/cold/`", "The kitchen/cold.", "as `kitchen`; not `kitchen/hot`"),
+        ("`kitchen/cold/`", "The kitchen/cold.", "as `kitchen`; not `kitchen/hot`, `garage`, `cellar/wine`"),
         ("`kitchen/hot/`", "The kitchen/hot.", "as `kitchen`; not `kitchen/cold`"),
-        ("`hall/`", "The hall.", "`cellar` (`ground`); never `socket`"),
+        ("`hall/`", "The hall.", "`cellar` (`ground`); not `cellar/wine`; never `socket`"),
         # The hall imports it: what is barred for the hall is barred for it.
         ("`cellar/`", "The cellar.", "`ground`"),
         ("`cellar/lower/`", "The cellar/lower.", "as `cellar`; not `cellar/upper`"),

@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import dogwatch
 from dogwatch import errors
 from dogwatch.actions.spawn import agent_environment
 from dogwatch.cli.commands import all_commands
@@ -36,9 +37,11 @@ from dogwatch.world.home import Home
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench import measured
+from scripts import architecture
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+SOURCE = Path(dogwatch.__path__[0])
 # So wide that argparse never breaks a usage line: where it would break one depends on the terminal and on Python.
 WIDTH = "2000"
 
@@ -415,6 +418,25 @@ def diagnoses() -> str:
     return table(("diagnosis", "what was seen", "silence counts", "action", "what follows"), rows)
 
 
+def rooms() -> str:
+    contracts = architecture.read_contracts(ROOT / "pyproject.toml", "dogwatch")
+    rows = architecture.room_table(SOURCE, contracts, architecture.imports_of("dogwatch"))
+    return table(("folder", "what it is", "may import"), rows)
+
+
+def contracts() -> str:
+    return "\n".join(f"- {name}" for name in architecture.read_contracts(ROOT / "pyproject.toml", "dogwatch").names)
+
+
+def imports() -> str:
+    rooms = architecture.find_rooms(SOURCE, architecture.read_contracts(ROOT / "pyproject.toml", "dogwatch"))
+    return architecture.diagram(architecture.imports_of("dogwatch"), rooms)
+
+
+def inner_imports() -> str:
+    return architecture.inner_diagram(architecture.imports_of("dogwatch"), "crew", "guard")
+
+
 def settings() -> str:
     limits = next(part for part in reference().split("\n## ") if part.startswith("`limits`"))
     start = Moment("", 0.0, 0.0)
@@ -450,7 +472,15 @@ PAGES: dict[str, Callable[[], str]] = {
     "spec.md": spec,
     "verbs.md": verbs,
 }
-PARTS: dict[str, dict[str, Callable[[], str]]] = {"docs/concepts.md": {"diagnoses": diagnoses}}
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/architecture.md": {
+        "rooms": rooms,
+        "contracts": contracts,
+        "imports": imports,
+        "inner imports": inner_imports,
+    },
+    "docs/concepts.md": {"diagnoses": diagnoses},
+}
 
 
 if __name__ == "__main__":

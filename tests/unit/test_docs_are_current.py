@@ -29,14 +29,16 @@ def test_generated_pages_are_what_the_code_says() -> None:
 
 
 def test_a_page_that_was_changed_by_hand_is_noticed_and_written_anew(tmp_path: Path) -> None:
-    sources = ("scripts/docs.py", "bench/__init__.py", "bench/measured.py", "bench/provenance.py", "docs/concepts.md")
-    for name in sources:
+    scripts = ("scripts/docs.py", "scripts/architecture.py", "pyproject.toml")
+    benchmarks = ("bench/__init__.py", "bench/measured.py", "bench/provenance.py")
+    for name in (*scripts, *benchmarks, "docs/architecture.md", "docs/concepts.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     assert docs(folder=tmp_path).returncode == 0
     for name, right, wrong in (
         ("docs/reference/events.md", "run_created", "run_made"),
         ("docs/concepts.md", "| `silent_turn` |", "| `quiet_turn` |"),
+        ("docs/architecture.md", "    policy --> model\n", "    model --> policy\n"),
     ):
         page = tmp_path / name
         whole = page.read_text()

@@ -17,6 +17,7 @@ from dogwatch.crew.dispatcher.dispatcher import Dispatcher
 from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Lease, Reader, StoredEvent
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import GB, ZONES, HostRecord, Readings
 from dogwatch.model.plan import Plan
@@ -230,7 +231,7 @@ class NightSimulation(Simulation):
 
         def read(reader: Reader) -> tuple[list[RunRecord], HostRecord | None]:
             runs = [load(reader, RunRecord, f"run/{run}") for run in self.runs]
-            return [run for run in runs if run is not None], load(reader, HostRecord, "host")
+            return [run for run in runs if run is not None], load(reader, HostRecord, keys.HOST)
 
         runs, host = self.ledger.read(read)
         delivered = [run for run in runs if run.state == "COMPLETED"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.ledger.records import load, save
+from dogwatch.model import keys
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
 from dogwatch.world.clock import SystemClock
@@ -35,7 +36,7 @@ def set_up(fleet: Fleet, memory_mb: int, agent_mb: int = 60, **settings: object)
 
 def host(fleet: Fleet) -> HostRecord:
     """What the dispatcher has seen last."""
-    found = wait_for(lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, "host")), 60, fleet.tail)
+    found = wait_for(lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST)), 60, fleet.tail)
     assert found is not None
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.ledger.records import load, load_all, save
+from dogwatch.model import keys
 from dogwatch.model.admission import MemoryProfile, PermitRecord
 from dogwatch.model.memory import HostRecord
 from dogwatch.world.clock import SystemClock
@@ -52,7 +53,7 @@ def test_f70_four_runs_on_a_machine_for_two_are_all_completed_and_memory_is_neve
         permits = fleet.ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/"))
         for kind in ("run", "agent"):
             assert len([one for one in permits if one.launch.kind == kind]) <= 2
-        return fleet.ledger.read(lambda reader: load(reader, HostRecord, "host"))
+        return fleet.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
 
     def both_are_large() -> bool:
         """Whether the dispatcher has seen what the first two really take, and what that leaves."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dogwatch.coordination.queues import alerts_queue
+from dogwatch.model.keys import alerts_queue
 from faults.pipelines import PLAIN, one_task
 from support.fleet import Fleet
 from support.helpers import wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dogwatch.coordination.queues import orders_queue
+from dogwatch.model.keys import orders_queue
 from dogwatch.world.processes import life, marked
 from faults.pipelines import three_phases
 from support.fleet import Fleet

@@ -22,7 +22,7 @@ import pytest
 
 from dogwatch.actions import notify
 from dogwatch.coordination.ledgers import open_home_ledger
-from dogwatch.coordination.notices import notices_queue, push_notice
+from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.notices import send_notices, unsent
@@ -34,6 +34,7 @@ from dogwatch.errors import LeaseLostError
 from dogwatch.ledger.api import Lease, StoredEvent
 from dogwatch.ledger.records import load_all
 from dogwatch.model.jobs import NoticeRecord
+from dogwatch.model.keys import notices_queue
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Notify, Plan
 from dogwatch.model.process import ProcessId

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import pytest
 
 from dogwatch.coordination.agents import replace_agent
-from dogwatch.coordination.queues import checkins_queue, orders_queue
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.records import load, load_all, save
+from dogwatch.model import keys
 from dogwatch.model.admission import MemoryProfile, PermitRecord, WaitRecord
 from dogwatch.model.brief import Header
+from dogwatch.model.keys import checkins_queue, orders_queue
 from dogwatch.model.memory import CYCLE_S, GB, IDLE_S, HostRecord, HostSettings
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Notify, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -146,7 +147,7 @@ class Ship(Machine):
         return {w.launch.holder: w.answer.limit for w in self.read(lambda r: load_all(r, WaitRecord, "waits/"))}
 
     def zone(self) -> str:
-        host = self.read(lambda r: load(r, HostRecord, "host"))
+        host = self.read(lambda r: load(r, HostRecord, keys.HOST))
         return host.zone if host is not None else ""
 
     def agent(self, key: str = "v-1/writer") -> VirtualAgent:

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from dogwatch.cli.framework import run_command
-from dogwatch.coordination.queues import checkins_queue
 from dogwatch.coordination.runs import create_run
 from dogwatch.harness import Launch, harness
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change
+from dogwatch.model import keys
+from dogwatch.model.keys import checkins_queue
 from dogwatch.model.plan import Plan, Role
 from dogwatch.model.records import AgentRecord
 from support.cli_ledgers import PLAN, add_run, end_run, ledger_at, short_home
@@ -67,7 +68,7 @@ def test_nobody_is_asked_who_cannot_answer(ledger: Store, capsys: pytest.Capture
     ledger.run(lambda tx: change(tx, AgentRecord, f"agent/{run}/writer", lambda a: replace(a, state="ERROR")))
     code, error, hint = refusal(capsys, f"{run}/writer", "How far?")
     assert (code, error, hint) == (77, "writer was given up and reads no mail", "--to AGENT names another one")
-    ledger.run(lambda tx: tx.put("down", {"by": 1}))
+    ledger.run(lambda tx: tx.put(keys.DOWN, {"by": 1}))
     code, error, hint = refusal(capsys, f"{run}/writer", "How far?", "--to", "auditor-1")
     assert (code, hint) == (75, "dogwatch up goes on with them")
     assert "taken down" in error

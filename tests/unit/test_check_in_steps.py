@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dogwatch.coordination.queues import checkins_queue
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.captain.checkins import look_after_check_ins
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load_all
+from dogwatch.model.keys import checkins_queue
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord
 from support.cli_ledgers import PLAN, ledger_at

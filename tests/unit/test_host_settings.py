@@ -20,6 +20,7 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import join
 from dogwatch.errors import SpecError
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.memory import GB, HostRecord, HostSettings
 from dogwatch.sim.ledger import SimStore
 from dogwatch.spec.host import BYTES_MAX, load_host, parse_host
@@ -295,7 +296,7 @@ class Desk:
         self.lease = self.ledger.run(lambda tx: tx.renew(self.lease, LEASE_S))
         log = Log("dispatcher", "", self.log.append)
         self.watch.look(self.eyes, self.ledger, self.lease, [], self.clock.now(), log)
-        host = self.ledger.read(lambda reader: load(reader, HostRecord, "host"))
+        host = self.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
         assert host is not None
         return host
 

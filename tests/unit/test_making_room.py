@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dogwatch.coordination.queues import orders_queue
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.admission import WaitRecord
+from dogwatch.model.keys import orders_queue
 from dogwatch.model.memory import CYCLE_S, GB, IDLE_S, HostRecord, HostSettings
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan
 from dogwatch.policy.reclaim import ASKED_AGAIN_S
@@ -51,7 +52,7 @@ def ship() -> Ship:
 
 
 def host(ship: Ship) -> HostRecord:
-    found = ship.read(lambda reader: load(reader, HostRecord, "host"))
+    found = ship.read(lambda reader: load(reader, HostRecord, keys.HOST))
     assert found is not None
     return found
 

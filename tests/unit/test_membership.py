@@ -18,6 +18,7 @@ from dogwatch.errors import LedgerLockedError, StaleError
 from dogwatch.ledger.api import Lease, Reader, Store, Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.model import keys
 from dogwatch.model.memory import HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
@@ -127,12 +128,12 @@ def test_a_lease_is_written_no_more_often_than_needed(ledger: Store, clock: Manu
 
 
 def test_nobody_joins_while_the_operator_wants_everything_down(ledger: Store, clock: ManualClock) -> None:
-    ledger.run(lambda tx: tx.put("down", {}))
+    ledger.run(lambda tx: tx.put(keys.DOWN, {}))
     for member, run in (("dispatcher", ""), ("captain", "t-1"), ("watchdog", "t-1")):
         assert join(ledger, member, run, FIRST, dead, clock.now()) is None
     assert not ledger.read(lambda r: r.scan("crew/"))
     assert not ledger.read(lambda r: r.leases(""))
-    ledger.run(lambda tx: tx.delete("down"))
+    ledger.run(lambda tx: tx.delete(keys.DOWN))
     assert join(ledger, "captain", "t-1", FIRST, dead, clock.now()) is not None
 
 

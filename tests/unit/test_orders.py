@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from dogwatch.cli.fleet import order
-from dogwatch.coordination.queues import orders_queue
 from dogwatch.coordination.runs import create_run
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.mending import obey
 from dogwatch.crew.shared.log import Log
 from dogwatch.ledger import open_store
+from dogwatch.model.keys import orders_queue
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.world.clock import SystemClock
 

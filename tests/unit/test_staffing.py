@@ -16,6 +16,7 @@ from dogwatch.errors import DogwatchError, NotFoundError, RefusedError, UsageErr
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model import keys
 from dogwatch.model.admission import PermitRecord, WaitRecord
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
@@ -70,7 +71,7 @@ def permit(ledger: Store, name: str = "helper") -> PermitRecord | None:
 
 def host_agents(ledger: Store) -> int:
     """How many agents the gate lets start on this host."""
-    host = ledger.read(lambda reader: load(reader, HostRecord, "host"))
+    host = ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
     return host.settings.agents if host is not None else 0
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dogwatch.coordination.queues import verdicts_queue
 from dogwatch.coordination.usage import AgentTally, SubagentTold
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load
 from dogwatch.model.brief import Header
+from dogwatch.model.keys import verdicts_queue
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Output, Phase, Role
 from dogwatch.model.records import WatchRecord
 from dogwatch.model.sight import Subagent

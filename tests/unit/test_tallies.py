@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dogwatch.coordination.notices import notices_queue
 from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.usage import AgentTally, Told, close_tallies
 from dogwatch.crew.shared.tallies import TallyReader
@@ -19,6 +18,7 @@ from dogwatch.harness import harness
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import change, load, load_run
+from dogwatch.model.keys import notices_queue
 from dogwatch.model.plan import ByteCheck, Dispatch, Notify, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.sight import Sight, Turn

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dogwatch.coordination.posting import INBOX_MAX
+from dogwatch.coordination.mail import INBOX_MAX
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_all
 from dogwatch.model.brief import Header

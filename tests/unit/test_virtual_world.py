@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.coordination.queues import orders_queue
 from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
+from dogwatch.model.keys import orders_queue
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
 from dogwatch.model.tally import Tally, Tokens
 from dogwatch.testing.clock import ManualClock

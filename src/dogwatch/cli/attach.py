@@ -15,6 +15,7 @@ from dogwatch.cli.framework import open_ledger, the_home
 from dogwatch.cli.logs import log_files, show
 from dogwatch.errors import AwayError, MissingToolError, NotFoundError, UsageError
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.world import tmux
 from dogwatch.world.home import Home
@@ -47,10 +48,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _session(home: Home, run: str, agent: str) -> str:
     """The agent's session, or empty where a crew member is meant."""
     ledger = open_ledger(home)
-    record = ledger.read(lambda r: load(r, AgentRecord, f"agent/{run}/{agent}"))
+    record = ledger.read(lambda r: load(r, AgentRecord, keys.agent(run, agent)))
     if record is not None:
         return record.session
-    if ledger.read(lambda r: load(r, RunRecord, f"run/{run}")) is None:
+    if ledger.read(lambda r: load(r, RunRecord, keys.run(run))) is None:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists all runs")
     if agent not in CREW:
         raise NotFoundError(f"{run} has no agent {agent!r}", hint=f"dogwatch status {run} lists them")

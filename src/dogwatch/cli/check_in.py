@@ -15,10 +15,11 @@ from dogwatch.cli.fleet import keep_up, refuse_when_down, runs_of, wait_until
 from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.table import clean
 from dogwatch.coordination.orders import ask_agent
-from dogwatch.coordination.queues import checkins_queue
 from dogwatch.errors import AwayError, DogwatchError, NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model import keys
+from dogwatch.model.keys import checkins_queue
 from dogwatch.model.records import MessageRecord
 
 EXAMPLE = 'dogwatch check-in overnight-1/writer "How far are you, and what is missing?"'
@@ -83,8 +84,8 @@ def _outcome(ledger: Store, run: str, item: str) -> StoredEvent | None:
 
 
 def _show(ledger: Store, event: StoredEvent, run: str, agent: str, *, as_json: bool) -> int:
-    key = f"message/{run}/{event.body['message']}"
-    letter = ledger.read(lambda r: load(r, MessageRecord, key) or load(r, MessageRecord, f"past-{key}"))
+    places = [of(run, str(event.body["message"])) for of in (keys.message, keys.past_message)]
+    letter = ledger.read(lambda r: next((one for key in places if (one := load(r, MessageRecord, key))), None))
     text = letter.body if letter is not None else ""
     answered = event.kind == "check_in_answered"
     if as_json:

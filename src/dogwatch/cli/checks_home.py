@@ -14,6 +14,7 @@ from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.migrations import APPLICATION_ID, VERSION
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.records import AgentRecord, CrewRecord
 from dogwatch.spec.host import load_host
 from dogwatch.world.clock import SystemClock
@@ -145,7 +146,7 @@ def _rings(ledger: Store) -> list[Finding]:
     """Which of the guard's rings hold for each living agent."""
     now = SystemClock().now()
     records = ledger.read(
-        lambda r: [agent for one in r.scan("active/") for agent in load_all(r, AgentRecord, f"agent/{one.key[7:]}/")]
+        lambda r: [agent for one in r.scan(keys.ACTIVE) for agent in load_all(r, AgentRecord, keys.agents(one.key[7:]))]
     )
     found = []
     for agent in records:
@@ -162,7 +163,11 @@ def _rings(ledger: Store) -> list[Finding]:
 
 def _crew(ledger: Store) -> tuple[CrewRecord | None, int, bool]:
     return ledger.read(
-        lambda r: (load(r, CrewRecord, "crew//dispatcher"), len(r.scan("active/")), r.get("down") is not None)
+        lambda r: (
+            load(r, CrewRecord, keys.crew("", "dispatcher")),
+            len(r.scan(keys.ACTIVE)),
+            r.get(keys.DOWN) is not None,
+        )
     )
 
 

@@ -18,6 +18,7 @@ from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import note
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.ledger.api import START, Reader, Store, StoredEvent
+from dogwatch.model import keys
 from dogwatch.model.events import KINDS
 
 EXAMPLE = "dogwatch events overnight-1 --follow --kind agent_restarted --kind task_accepted"
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     _check(arguments)
     ledger = open_ledger(the_home())
-    if arguments.run and ledger.read(lambda r: r.get(f"run/{arguments.run}")) is None:
+    if arguments.run and ledger.read(lambda r: r.get(keys.run(arguments.run))) is None:
         raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
     with following(wanted=arguments.follow):
         cursor, shown = _show(ledger, arguments)
@@ -102,7 +103,7 @@ def _is_wanted(event: StoredEvent, arguments: argparse.Namespace) -> bool:
 
 
 def _follow(ledger: Store, arguments: argparse.Namespace, cursor: str, shown: Sequence[StoredEvent]) -> None:
-    run = f"run/{arguments.run}" if arguments.run else ""
+    run = keys.run(arguments.run) if arguments.run else ""
 
     def step() -> bool:
         nonlocal cursor

@@ -19,10 +19,10 @@ from dogwatch.errors import NotFoundError
 from dogwatch.guard.severity import severity
 from dogwatch.ledger.api import Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import (
-    OPEN_DECISION,
     AgentRecord,
     AgentWatch,
     DecisionRecord,
@@ -83,18 +83,18 @@ Story = tuple[
 
 
 def _agents(reader: Reader, run: str, agent: str) -> list[AgentRecord]:
-    if not run or reader.get(f"run/{run}") is None:
+    if not run or reader.get(keys.run(run)) is None:
         return []
     if agent:
-        one = load(reader, AgentRecord, f"agent/{run}/{agent}")
+        one = load(reader, AgentRecord, keys.agent(run, agent))
         return [one] if one is not None else []
-    return load_all(reader, AgentRecord, f"agent/{run}/")
+    return load_all(reader, AgentRecord, keys.agents(run))
 
 
 def _story(reader: Reader, agent: AgentRecord, last: int) -> Story:
-    seen = load(reader, WatchRecord, f"watch/{agent.run}")
+    seen = load(reader, WatchRecord, keys.watch(agent.run))
     decisions = [one for one in _decisions(reader, agent.run) if one.agent == agent.agent]
-    tally = load(reader, TallyRecord, f"tally/{agent.run}/{agent.agent}")
+    tally = load(reader, TallyRecord, keys.tally(agent.run, agent.agent))
     troubles = reader.recent(TROUBLES_MAX, agent.run, ["agent_error", "guard_denied", "screen_unknown"])
     return (
         agent,
@@ -102,13 +102,14 @@ def _story(reader: Reader, agent: AgentRecord, last: int) -> Story:
         decisions[max(0, len(decisions) - last) :],
         tally.sum if tally is not None else Tally(),
         [event for event in troubles if event.agent == agent.agent][-last:] if last > 0 else [],
-        load(reader, ReadingRecord, f"reading/{agent.run}/{agent.agent}"),
-        load_all(reader, OverdueSubagent, f"overdue/{agent.run}/{agent.agent}/"),
+        load(reader, ReadingRecord, keys.reading(agent.run, agent.agent)),
+        load_all(reader, OverdueSubagent, keys.overdue_subagents(agent.run, agent.agent)),
     )
 
 
 def _decisions(reader: Reader, run: str) -> list[DecisionRecord]:
-    found = [one for kind in ("decision", OPEN_DECISION) for one in load_all(reader, DecisionRecord, f"{kind}/{run}/")]
+    places = (keys.decisions(run), keys.open_decisions(run))
+    found = [one for place in places for one in load_all(reader, DecisionRecord, place)]
     return sorted(found, key=lambda one: one.at.wall)
 
 

@@ -18,6 +18,7 @@ from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import AwayError, DogwatchError
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load, load_all, load_run
+from dogwatch.model import keys
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.world.clock import SystemClock
@@ -65,7 +66,7 @@ class CrewView:
 
     def dispatcher(self, ledger: Store) -> CrewRecord | None:
         """The dispatcher that lives; one that is silent is ended, as any member of the crew would."""
-        record = ledger.read(lambda r: load(r, CrewRecord, "crew//dispatcher"))
+        record = ledger.read(lambda r: load(r, CrewRecord, keys.crew("", "dispatcher")))
         if record is None or self._eyes.life(record.process) != "alive":
             return None
         if is_silent(self._eyes, record, self._clock.now()):
@@ -95,7 +96,7 @@ class Keeper:
 
 def refuse_when_down(ledger: Store) -> None:
     """AwayError where the operator has taken dogwatch down."""
-    if ledger.read(lambda r: r.get("down")) is not None:
+    if ledger.read(lambda r: r.get(keys.DOWN)) is not None:
         raise AwayError("dogwatch was taken down; the runs keep their place", hint="dogwatch up goes on with them")
 
 
@@ -116,9 +117,9 @@ def take_down(home: Home, ledger: Store) -> int:
     # Members that were started and have not joined yet find the mark and leave by themselves.
     wait_until(ledger, lambda: not crew_processes(home.path), STARTING_WAIT_S)
     hands = MachineHands(home, boot)
-    queued = ledger.read(lambda r: {document.key.removeprefix("queued/") for document in r.scan("queued/")})
-    for document in ledger.read(lambda r: r.scan("active/")):
-        run = document.key.removeprefix("active/")
+    queued = ledger.read(lambda r: {document.key.removeprefix(keys.QUEUED) for document in r.scan(keys.QUEUED)})
+    for document in ledger.read(lambda r: r.scan(keys.ACTIVE)):
+        run = document.key.removeprefix(keys.ACTIVE)
         if run in queued:
             continue
         servers = {a.server for a in ledger.read(partial(load_run, run=run)).agents.values() if a.server is not None}
@@ -128,14 +129,14 @@ def take_down(home: Home, ledger: Store) -> int:
 
 
 def _living_crew(ledger: Store, boot: str) -> list[ProcessId]:
-    crew = ledger.read(lambda r: load_all(r, CrewRecord, "crew/"))
+    crew = ledger.read(lambda r: load_all(r, CrewRecord, keys.CREW))
     ranked = sorted(crew, key=lambda record: ("dispatcher", "captain", "watchdog").index(record.member))
     return [record.process for record in ranked if life(record.process, boot) == "alive"]
 
 
 def runs_of(ledger: Store, names: Iterable[str]) -> list[RunRecord]:
     """The records of these runs, as they are now."""
-    return ledger.read(lambda r: [run for name in names if (run := load(r, RunRecord, f"run/{name}")) is not None])
+    return ledger.read(lambda r: [run for name in names if (run := load(r, RunRecord, keys.run(name))) is not None])
 
 
 def wait_until(ledger: Store, fact: Callable[[], bool], timeout_s: float) -> bool:

@@ -15,6 +15,7 @@ from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.guard.judge import Caller, Verdict, judge
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.world.processes import boot_id, marked
 
@@ -75,8 +76,8 @@ def _caller(name: str) -> Caller:
         raise UsageError(f"{name!r} names no agent", hint="RUN/AGENT, as dogwatch status shows it; or just `agent`")
     home = the_home()
     ledger = open_ledger(home)
-    of_run = ledger.read(lambda reader: load(reader, RunRecord, f"run/{run}"))
-    record = ledger.read(lambda reader: load(reader, AgentRecord, f"agent/{run}/{agent}"))
+    of_run = ledger.read(lambda reader: load(reader, RunRecord, keys.run(run)))
+    record = ledger.read(lambda reader: load(reader, AgentRecord, keys.agent(run, agent)))
     if of_run is None or record is None:
         raise NotFoundError(f"there is no agent {name!r}", hint="dogwatch status names them; a name is never a prefix")
 

@@ -14,6 +14,7 @@ from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.errors import AwayError, NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.records import AgentRecord
 
 EXAMPLE = "dogwatch kill overnight-1/writer"
@@ -41,7 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
     before = _agent(ledger, run, agent) if agent else None
     if agent and before is None:
         raise NotFoundError(f"{run} has no agent {agent!r}", hint=f"dogwatch status {run} lists them")
-    if agent and ledger.read(lambda r: r.get(f"queued/{run}")) is not None:
+    if agent and ledger.read(lambda r: r.get(keys.queued(run))) is not None:
         hint = f"dogwatch kill {run} takes it out of the queue"
         raise RefusedError(f"{run} is queued and has no living agents yet", hint=hint)
     if before is not None and before.state == "ERROR":
@@ -69,4 +70,4 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _agent(ledger: Store, run: str, agent: str) -> AgentRecord | None:
-    return ledger.read(lambda r: load(r, AgentRecord, f"agent/{run}/{agent}"))
+    return ledger.read(lambda r: load(r, AgentRecord, keys.agent(run, agent)))

@@ -11,6 +11,7 @@ from functools import partial
 from dogwatch.actions.kill import send_signal
 from dogwatch.ledger.api import Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model import keys
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
 from dogwatch.model.view import RunView
@@ -121,7 +122,7 @@ def _captain_at_work(ledger: Store, view: RunView) -> ProcessId | None:
     """The captain, in the middle of the second phase."""
     if view.run.phase != 1 or view.task_of("researcher") is None:
         return None
-    captain = ledger.read(lambda reader: load(reader, CrewRecord, f"crew/{view.run.run}/captain"))
+    captain = ledger.read(lambda reader: load(reader, CrewRecord, keys.crew(view.run.run, "captain")))
     return captain.process if captain is not None else None
 
 

@@ -13,6 +13,7 @@ import os
 
 from dogwatch.cli.framework import open_ledger, the_home
 from dogwatch.errors import DogwatchError
+from dogwatch.model import keys
 from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch notify --test --spec pipeline.yaml"
@@ -56,7 +57,7 @@ def crew_has_others(home: Home) -> bool:
     from dogwatch.model.records import CrewRecord
     from dogwatch.world.processes import boot_id, environment, life
 
-    record = open_ledger(home).read(lambda r: load(r, CrewRecord, "crew//dispatcher"))
+    record = open_ledger(home).read(lambda r: load(r, CrewRecord, keys.crew("", "dispatcher")))
     if record is None or life(record.process, boot_id()) != "alive":
         return False
     theirs = environment(record.process.pid)

@@ -15,6 +15,7 @@ from dogwatch.cli.rounds import DELIVERED, first_attempt
 from dogwatch.cli.table import columns, duration
 from dogwatch.ledger.api import Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.codec import encode
 from dogwatch.model.memory import ZONES, HostRecord
 from dogwatch.model.moment import Moment
@@ -37,8 +38,8 @@ Span = tuple[float, float]
 def gather(reader: Reader, names: Sequence[str], now: Moment, prefix: str = "") -> dict[str, Any]:
     """The outcome as plain values: what `run --json` prints. Of several attempts the last one counts as delivered or
     not."""
-    records = [run for name in names if (run := load(reader, RunRecord, f"run/{name}")) is not None]
-    queued = {document.key.removeprefix("queued/") for document in reader.scan("queued/")}
+    records = [run for name in names if (run := load(reader, RunRecord, keys.run(name))) is not None]
+    queued = {document.key.removeprefix(keys.QUEUED) for document in reader.scan(keys.QUEUED)}
     zones, first = _zones(reader)
     runs = []
     for run in records:
@@ -66,9 +67,9 @@ def gather(reader: Reader, names: Sequence[str], now: Moment, prefix: str = "") 
 
 def _files(reader: Reader, run: RunRecord) -> dict[str, Any]:
     """The files of all accepted tasks, each once, and how many there are of each kind."""
-    plan = load(reader, Plan, f"plan/{run.run}")
+    plan = load(reader, Plan, keys.plan(run.run))
     kinds: dict[str, str] = {}
-    for task in load_all(reader, TaskRecord, f"task/{run.run}/"):
+    for task in load_all(reader, TaskRecord, keys.tasks(run.run)):
         role = plan.role_of(task.agent) if plan is not None else None
         for output in task.outputs if task.state == "accepted" else ():
             path = fill(output.path, agent=task.agent, role=role.name if role else "", run=run.run)
@@ -97,7 +98,7 @@ def _zones(reader: Reader) -> tuple[list[tuple[Moment, str]], str]:
     if changes:
         first = str(changes[0].body.get("before") or ZONES[0])
         return [(event.at, str(event.body["zone"])) for event in changes], first
-    host = load(reader, HostRecord, "host")
+    host = load(reader, HostRecord, keys.HOST)
     return [], host.zone if host is not None else ZONES[0]
 
 

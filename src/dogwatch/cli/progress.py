@@ -14,6 +14,7 @@ from dogwatch.cli.snapshot import reasons_to_wait
 from dogwatch.cli.table import duration
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Phase, Plan
@@ -54,8 +55,8 @@ class Standing:
 
 def look(reader: Reader, names: Sequence[str]) -> Standing:
     """What the ledger says of these runs."""
-    runs = [run for name in names if (run := load(reader, RunRecord, f"run/{name}")) is not None]
-    return Standing(runs=runs, reasons=reasons_to_wait(reader), host=load(reader, HostRecord, "host"))
+    runs = [run for name in names if (run := load(reader, RunRecord, keys.run(name))) is not None]
+    return Standing(runs=runs, reasons=reasons_to_wait(reader), host=load(reader, HostRecord, keys.HOST))
 
 
 def lines(at: Standing, expected_s: Mapping[str, float], now: Moment) -> list[str]:

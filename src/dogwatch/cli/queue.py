@@ -17,6 +17,7 @@ from dogwatch.cli.snapshot import reasons_to_wait
 from dogwatch.cli.table import columns, duration, number, size, wants_colour, width_of
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.admission import MemoryProfile, PermitRecord, QueuedRun, WaitRecord
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
@@ -50,16 +51,16 @@ _NOTHING: dict[str, Any] = {"host": None, "queue": [], "waits": [], "permits": [
 
 def take(reader: Reader, now: Moment) -> dict[str, Any]:
     """Everything about admission, as plain values."""
-    host = load(reader, HostRecord, "host")
-    waits = {wait.launch.holder: wait for wait in load_all(reader, WaitRecord, "waits/")}
-    permits = load_all(reader, PermitRecord, "permit/")
+    host = load(reader, HostRecord, keys.HOST)
+    waits = {wait.launch.holder: wait for wait in load_all(reader, WaitRecord, keys.WAITS)}
+    permits = load_all(reader, PermitRecord, keys.PERMITS)
     return {
         "host": _host(host, now) if host is not None else None,
         "queue": [_queued(reader, run, reason, waits, now) for run, reason in reasons_to_wait(reader).items()],
         "waits": [_wait(wait, now) for wait in waits.values() if wait.launch.kind != "run"],
         "permits": [_permit(permit, host, now) for permit in permits],
         "caps": list(_caps(permits, host.settings)) if host is not None else [],
-        "profiles": [row for profile in load_all(reader, MemoryProfile, "profile/") for row in _profile(profile)],
+        "profiles": [row for profile in load_all(reader, MemoryProfile, keys.PROFILES) for row in _profile(profile)],
     }
 
 
@@ -85,7 +86,7 @@ def _host(host: HostRecord, now: Moment) -> dict[str, Any]:
 
 
 def _queued(reader: Reader, run: str, reason: str, waits: Mapping[str, WaitRecord], now: Moment) -> dict[str, Any]:
-    record, queued = load(reader, RunRecord, f"run/{run}"), load(reader, QueuedRun, f"queued/{run}")
+    record, queued = load(reader, RunRecord, keys.run(run)), load(reader, QueuedRun, keys.queued(run))
     wait = waits.get(f"run:{run}")
     return {
         "run": run,

@@ -16,6 +16,7 @@ from dogwatch.cli.table import note, number
 from dogwatch.errors import DogwatchError, NotFoundError, UsageError
 from dogwatch.harness import harness
 from dogwatch.ledger.records import load_run
+from dogwatch.model import keys
 from dogwatch.model.redact import Redactor, known_secrets
 from dogwatch.model.spool import SpoolLine, parse
 from dogwatch.model.view import RunView
@@ -36,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     home = the_home()
     ledger = open_ledger(home)
-    if ledger.read(lambda reader: reader.get(f"run/{arguments.run}")) is None:
+    if ledger.read(lambda reader: reader.get(keys.run(arguments.run))) is None:
         raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
     view = ledger.read(lambda reader: load_run(reader, arguments.run))
     spools = {agent: _lines(home.spool(arguments.run, agent)) for agent in view.agents}

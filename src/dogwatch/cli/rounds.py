@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dogwatch.coordination.rounds import ATTEMPTS_MAX, Wanted
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Reader
+from dogwatch.model import keys
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import RunRecord
 
@@ -62,8 +63,8 @@ def runs_with(reader: Reader, prefix: str) -> list[str]:
     """All runs that were made with the prefix, in their order: by round, file and attempt."""
     shape = re.compile(re.escape(prefix) + r"-t(\d+)-r(\d+)(?:-(\d+))?")
     found = []
-    for document in reader.scan(f"run/{prefix}-t"):
-        name = document.key.removeprefix("run/")
+    for document in reader.scan(keys.run(f"{prefix}-t")):
+        name = document.key.removeprefix(keys.RUNS)
         if matched := shape.fullmatch(name):
             number, turn, again = (int(part or 1) for part in matched.groups())
             found.append(((turn, number, again), name))

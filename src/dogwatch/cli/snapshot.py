@@ -48,6 +48,7 @@ from typing import Any
 
 from dogwatch.guard.severity import CRITICAL, WARNING, severity
 from dogwatch.ledger.api import Lease, Reader
+from dogwatch.model import keys
 from dogwatch.model.codec import decode
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.moment import Moment
@@ -71,8 +72,8 @@ def take(reader: Reader, runs: Sequence[str] | None, now: Moment, ended_max: int
     A name without a run is left out. Unfinished runs come first, and of each kind the newest.
     """
     leases = {held.name: held for member in ("captain", "dispatcher", "watchdog") for held in reader.leases(member)}
-    found, more = _choose(reader, ended_max) if runs is None else ([reader.get(f"run/{run}") for run in runs], 0)
-    dispatcher = reader.get("crew//dispatcher")
+    found, more = _choose(reader, ended_max) if runs is None else ([reader.get(keys.run(run)) for run in runs], 0)
+    dispatcher = reader.get(keys.crew("", "dispatcher"))
     reasons = reasons_to_wait(reader)
     return {
         "at": _plain(now),
@@ -85,11 +86,11 @@ def take(reader: Reader, runs: Sequence[str] | None, now: Moment, ended_max: int
 def reasons_to_wait(reader: Reader) -> dict[str, str]:
     """Why each queued run is not let in yet, in the order of the queue. Runs of a group that has no place under its own
     ceiling are in nobody's way."""
-    queue = sorted((document.body for document in reader.scan("queued/")), key=lambda body: int(body["number"]))
+    queue = sorted((document.body for document in reader.scan(keys.QUEUED)), key=lambda body: int(body["number"]))
     if not queue:
         return {}
-    told = {d.body["launch"]["run"]: d.body["answer"]["reason"] for d in reader.scan("waits/run:")}
-    going = Counter(document.body["launch"].get("group", "") for document in reader.scan("permit/run:"))
+    told = {d.body["launch"]["run"]: d.body["answer"]["reason"] for d in reader.scan(keys.waits("run:"))}
+    going = Counter(document.body["launch"].get("group", "") for document in reader.scan(keys.RUN_PERMITS))
     found, before = {}, ""
     for body in queue:
         name, ceiling = str(body["run"]), int(body.get("ceiling", 0))
@@ -109,29 +110,29 @@ def shown_state(run: Mapping[str, Any]) -> str:
 
 def _choose(reader: Reader, ended_max: int) -> tuple[list[Any], int]:
     """The runs to show and how many are left out. Only these are read, however many have ended over the years."""
-    names = [document.key.removeprefix("active/") for document in reader.scan("active/")]
-    unfinished = [reader.get(f"run/{name}") for name in names]
+    names = [document.key.removeprefix(keys.ACTIVE) for document in reader.scan(keys.ACTIVE)]
+    unfinished = [reader.get(keys.run(name)) for name in names]
     unfinished.sort(key=lambda document: document.body["created"]["wall"] if document else 0.0, reverse=True)
-    total = sum(int(document.body["last"]) for document in reader.scan("counter/"))
+    total = sum(int(document.body["last"]) for document in reader.scan(keys.COUNTERS))
     ended = max(0, total - len(names))
     latest = reader.recent(min(total, ended_max + len(names)), kinds=["run_ended"])
     shown = [event.run for event in reversed(latest) if event.run not in names][:ended_max]
-    return [*unfinished, *(reader.get(f"run/{name}") for name in shown)], max(0, ended - len(shown))
+    return [*unfinished, *(reader.get(keys.run(name)) for name in shown)], max(0, ended - len(shown))
 
 
 def _run(reader: Reader, body: Body, leases: Leases, reasons: Mapping[str, str], now: Moment) -> dict[str, Any]:
     run = str(body["run"])
     is_queued = run in reasons and body["state"] not in RUN.ends
-    document = reader.get(f"plan/{run}")
+    document = reader.get(keys.plan(run))
     plan: Body = document.body if document else {"phases": [], "roles": []}
     phases, number = plan["phases"], int(body["phase"])
     until = _moment(body.get("ended")) or now
     order = {dispatch["name"]: n for n, dispatch in enumerate(d for p in phases for d in p.get("dispatches", ()))}
-    tasks = sorted((d.body for d in reader.scan(f"task/{run}/")), key=lambda t: order.get(t["dispatch"], len(order)))
-    checkpoints = [d.body for d in reader.scan(f"checkpoint/{run}/")]
-    watched = None if body.get("cleared") else reader.get(f"watch/{run}")
+    tasks = sorted((d.body for d in reader.scan(keys.tasks(run))), key=lambda t: order.get(t["dispatch"], len(order)))
+    checkpoints = [d.body for d in reader.scan(keys.checkpoints(run))]
+    watched = None if body.get("cleared") else reader.get(keys.watch(run))
     watch: Body = watched.body if watched else {}
-    crew = () if body.get("cleared") else reader.scan(f"crew/{run}/")
+    crew = () if body.get("cleared") else reader.scan(keys.crews(run))
     readings = _readings(reader, run, plan, until)
     agents = [
         {**agent, "instructions": readings.get((agent["agent"], agent["incarnation"]))}
@@ -169,7 +170,7 @@ def _run(reader: Reader, body: Body, leases: Leases, reasons: Mapping[str, str],
             for task in tasks
         ],
         "checkpoints": [_checkpoint(checkpoint) for checkpoint in checkpoints],
-        "gates": [_gate(d.body) for d in reader.scan(f"gate/{run}/")],
+        "gates": [_gate(d.body) for d in reader.scan(keys.gates(run))],
         "crew": [_member(d.body, leases, now) for d in crew],
     }
 
@@ -178,9 +179,9 @@ def _readings(reader: Reader, run: str, plan: Body, until: Moment) -> dict[tuple
     """Which version of its instructions each incarnation has."""
     if not any(role.get("instructions") for role in plan["roles"]):
         return {}
-    newest = {d.body["role"]: d.body for d in reader.scan(f"instructions/{run}/")}
+    newest = {d.body["role"]: d.body for d in reader.scan(keys.all_instructions(run))}
     found = {}
-    for document in reader.scan(f"reading/{run}/"):
+    for document in reader.scan(keys.readings(run)):
         body = document.body
         found[body["agent"], body["incarnation"]] = {
             "version": body["version"],
@@ -222,7 +223,7 @@ def _agents(
     reader: Reader, run: str, plan: Body, tasks: list[Body], checkpoints: list[Body], watch: Body, until: Moment
 ) -> list[dict[str, Any]]:
     """The agents in the order of the pipeline file, each with what it owes now."""
-    found = {d.body["agent"]: d.body for d in reader.scan(f"agent/{run}/")}
+    found = {d.body["agent"]: d.body for d in reader.scan(keys.agents(run))}
     owed = {task["agent"]: task["task"] for task in tasks if task["state"] == "claimed"}
     changes: dict[str, list[Body | None]] = {agent: [] for agent in found}
     for task in tasks:
@@ -230,8 +231,8 @@ def _agents(
     for reviewer, (checkpoint, at) in _asked(reader, run, checkpoints).items():
         owed.setdefault(reviewer, checkpoint)
         changes.setdefault(reviewer, []).append(at)
-    tallies = {d.body["agent"]: d.body for d in reader.scan(f"tally/{run}/")}
-    late = [d.body for d in reader.scan(f"overdue/{run}/")]
+    tallies = {d.body["agent"]: d.body for d in reader.scan(keys.tallies(run))}
+    late = [d.body for d in reader.scan(keys.overdue_subagents(run))]
     order = {role["name"]: number for number, role in enumerate(plan["roles"])}
     agents = sorted(found.values(), key=lambda a: (order.get(a["role"], len(order)), len(a["agent"]), a["agent"]))
     return [

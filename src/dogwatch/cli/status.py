@@ -18,6 +18,7 @@ from dogwatch.cli.table import columns, duration, note, number, wants_colour, wi
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.ledger.api import Reader, Store
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.codec import encode
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import ChecksRecord
@@ -87,7 +88,7 @@ def _show_checks(ledger: Store, run: str, now: Moment, as_json: bool) -> int:
     """The fourteen checks as a table; exit code 1 where one has failed."""
     if not run:
         raise UsageError("--checks is about one run", hint="dogwatch status RUN --checks")
-    record = ledger.read(lambda r: load(r, ChecksRecord, f"checks/{run}"))
+    record = ledger.read(lambda r: load(r, ChecksRecord, keys.checks(run)))
     results = record.results if record is not None else ()
     if as_json:
         age_s = round(now.since(record.at), 3) if record is not None else None

@@ -22,6 +22,7 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.harness import Harness
 from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model import keys
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord, RunRecord, WatchRecord
 from dogwatch.model.redact import redact
@@ -137,7 +138,7 @@ class _Trial:
                 self._say(sentence)
         seen.events += news
         view = self._ledger.read(lambda reader: load_run(reader, run))
-        watch = self._ledger.read(lambda reader: load(reader, WatchRecord, f"watch/{run}"))
+        watch = self._ledger.read(lambda reader: load(reader, WatchRecord, keys.watch(run)))
         seen.run = view.run
         if watch is not None and AGENT in watch.agents and watch.agents[AGENT].context is not None:
             seen.context = watch.agents[AGENT].context

@@ -6,6 +6,7 @@ import argparse
 
 from dogwatch.cli.fleet import bring_up
 from dogwatch.cli.framework import open_ledger, print_json, the_home
+from dogwatch.model import keys
 
 EXAMPLE = "dogwatch up"
 
@@ -18,7 +19,7 @@ def execute(arguments: argparse.Namespace) -> int:
     home = the_home()
     ledger = open_ledger(home, must_exist=False)
     dispatcher = bring_up(home, ledger)
-    runs = [document.key.removeprefix("active/") for document in ledger.read(lambda r: r.scan("active/"))]
+    runs = [document.key.removeprefix(keys.ACTIVE) for document in ledger.read(lambda r: r.scan(keys.ACTIVE))]
     if arguments.json:
         print_json({"dispatcher_pid": dispatcher.process.pid, "runs": runs})
     else:

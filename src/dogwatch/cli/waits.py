@@ -15,6 +15,7 @@ from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.table import clean, cut, duration, paint, wants_colour, width_of
 from dogwatch.errors import NotFoundError
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import WatchRecord
 from dogwatch.model.sight import Wait
@@ -34,10 +35,10 @@ def execute(arguments: argparse.Namespace) -> int:
     now = SystemClock().now()
     names = [arguments.run] if arguments.run else []
     if not names:
-        names = [d.key.removeprefix("active/") for d in ledger.read(lambda r: r.scan("active/"))]
-    elif ledger.read(lambda r: r.get(f"run/{arguments.run}")) is None:
+        names = [d.key.removeprefix(keys.ACTIVE) for d in ledger.read(lambda r: r.scan(keys.ACTIVE))]
+    elif ledger.read(lambda r: r.get(keys.run(arguments.run))) is None:
         raise NotFoundError(f"there is no run {arguments.run!r}", hint="dogwatch status lists all runs")
-    records = ledger.read(lambda r: {name: load(r, WatchRecord, f"watch/{name}") for name in names})
+    records = ledger.read(lambda r: {name: load(r, WatchRecord, keys.watch(name)) for name in names})
     if arguments.json:
         print_json([_plain(name, record, now) for name, record in records.items()])
         return 0

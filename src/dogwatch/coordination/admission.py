@@ -13,6 +13,7 @@ from typing import Any
 
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load, load_all, load_whole, save
+from dogwatch.model import keys
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.codec import decode
 from dogwatch.model.events.admission import LaunchHeld
@@ -31,9 +32,9 @@ Further = Callable[[Situation], Answer | None]
 def situation(reader: Reader, now: Moment) -> Situation:
     """What the gate knows now."""
     return Situation(
-        host=load(reader, HostRecord, "host"),
-        permits=load_all(reader, PermitRecord, "permit/"),
-        waits=load_all(reader, WaitRecord, "waits/"),
+        host=load(reader, HostRecord, keys.HOST),
+        permits=load_all(reader, PermitRecord, keys.PERMITS),
+        waits=load_all(reader, WaitRecord, keys.WAITS),
         now=now,
     )
 
@@ -58,7 +59,7 @@ def look(reader: Reader, launch: Launch, life: Life, now: Moment, further: Furth
 def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) -> Answer:
     """Admit with a permit, hold with a place among those who wait, or refuse. Asking again changes nothing."""
     answer = look(tx, launch, life, tx.now, further)
-    waiting = load(tx, WaitRecord, f"waits/{launch.holder}")
+    waiting = load(tx, WaitRecord, keys.waits(launch.holder))
     if answer.verdict == "hold":
         if waiting is None or (waiting.answer, waiting.launch) != (answer, launch):
             # Who has had no work so far has not waited yet.
@@ -83,27 +84,27 @@ def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) 
 
 def note_process(tx: Tx, holder: str, process: ProcessId) -> None:
     """The permit's holder has this process from now on."""
-    permit = load(tx, PermitRecord, f"permit/{holder}")
+    permit = load(tx, PermitRecord, keys.permit(holder))
     if permit is not None and permit.process != process:
         save(tx, replace(permit, process=process))
 
 
 def process_of(reader: Reader, holder: str) -> ProcessId | None:
     """The process that the permit is noted for."""
-    permit = load(reader, PermitRecord, f"permit/{holder}")
+    permit = load(reader, PermitRecord, keys.permit(holder))
     return permit.process if permit is not None else None
 
 
 def release(tx: Tx, holder: str) -> None:
     """The place is free: its holder is done."""
-    tx.delete(f"permit/{holder}")
-    tx.delete(f"waits/{holder}")
+    tx.delete(keys.permit(holder))
+    tx.delete(keys.waits(holder))
 
 
 def abandoned(reader: Reader, life: Life) -> tuple[list[PermitRecord], list[WaitRecord]]:
     """The permits whose holders are gone, and those who wait for nothing any more."""
-    permits = [permit for permit in load_all(reader, PermitRecord, "permit/") if is_gone(reader, permit, life)]
-    waits = [wait for wait in load_all(reader, WaitRecord, "waits/") if _has_left(reader, wait, life)]
+    permits = [permit for permit in load_all(reader, PermitRecord, keys.PERMITS) if is_gone(reader, permit, life)]
+    waits = [wait for wait in load_all(reader, WaitRecord, keys.WAITS) if _has_left(reader, wait, life)]
     return permits, waits
 
 
@@ -144,7 +145,7 @@ def _is_predecessor_s(reader: Reader, permit: PermitRecord) -> bool:
     for the next one."""
     if permit.launch.kind != "agent":
         return False
-    agent = load(reader, AgentRecord, f"agent/{permit.launch.run}/{permit.launch.agent}")
+    agent = load(reader, AgentRecord, keys.agent(permit.launch.run, permit.launch.agent))
     return agent is not None and agent.process is None and agent.intended is None
 
 
@@ -160,13 +161,13 @@ def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
     launch = wait.launch
     if launch.kind == "process":
         return launch.process is None or life(launch.process) == "dead"
-    run = load(reader, RunRecord, f"run/{launch.run}") if launch.run else None
+    run = load(reader, RunRecord, keys.run(launch.run)) if launch.run else None
     if launch.run and (run is None or run.over):
         return True
     if launch.kind == "run":
-        return reader.get(f"queued/{launch.run}") is None
+        return reader.get(keys.queued(launch.run)) is None
     if launch.kind == "agent":
-        agent = load(reader, AgentRecord, f"agent/{launch.run}/{launch.agent}")
+        agent = load(reader, AgentRecord, keys.agent(launch.run, launch.agent))
         if agent is None or agent.state == "ERROR" or agent.process is not None or not agent.held:
             return True
         # Who rests waits as soon as there is work for it again, and not longer than that.
@@ -177,5 +178,5 @@ def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
 
 
 def _is_cleared(reader: Reader, run: str) -> bool:
-    record = load(reader, RunRecord, f"run/{run}")
+    record = load(reader, RunRecord, keys.run(run))
     return record is None or record.cleared

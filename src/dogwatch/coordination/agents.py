@@ -1,4 +1,5 @@
-"""A new incarnation, or a new agent in the place of another: what the old one held, got and was asked goes along."""
+"""Agents: their restarts and replacements, with which all that the old one held, got and was asked goes along, and the
+signs of life that they give at the door."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from dogwatch.coordination.staffing import staff
 from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change, load_all, save
+from dogwatch.model import keys
 from dogwatch.model.events.admission import AgentReclaimed, ReclaimRefused
 from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
+from dogwatch.model.events.clients import HeartbeatReceived
 from dogwatch.model.events.tasks import TaskReleased
 from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
 from dogwatch.model.names import incarnation_name
@@ -109,7 +112,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
     successor = staff(tx, view, name, agent.role, predecessor=agent)
     event = AgentReplaced(successor=name, reason=reason, evidence=tuple(evidence), run=agent.run, agent=agent.agent)
     tx.append(event, f"replaced:{agent.key}")
-    for task in load_all(tx, TaskRecord, f"task/{agent.run}/"):
+    for task in load_all(tx, TaskRecord, keys.tasks(agent.run)):
         if task.state not in TASK.ends and task.state != "accepted" and agent.agent in task.holders:
             if task.agent == agent.agent and task.state in OPEN:
                 count_end(tx, task)  # what it has reported is its successor's from now on
@@ -118,7 +121,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             former = name if task.former == agent.agent else task.former
             owner = name if task.agent == agent.agent else task.agent
             save(tx, replace(task, holders=holders, agent=owner, former=former))
-    for message in load_all(tx, MessageRecord, f"message/{agent.run}/"):
+    for message in load_all(tx, MessageRecord, keys.messages(agent.run)):
         if message.to == agent.agent and message.state in MESSAGE.ends:
             put_away(tx, message)
         elif message.to == agent.agent and message.kind == "mail":
@@ -178,7 +181,7 @@ def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
 def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> None:
     """Letters of other agents go on to the new incarnation; the captain's own are written anew for it. What an agent
     got before it was sent to rest it has: its conversation goes on, and the letter must not wake it."""
-    for message in load_all(tx, MessageRecord, f"message/{successor.run}/"):
+    for message in load_all(tx, MessageRecord, keys.messages(successor.run)):
         if message.to != successor.agent or message.incarnation == successor.incarnation:
             continue
         if message.state in MESSAGE.ends:
@@ -203,3 +206,18 @@ def _ask_again(tx: Tx, view: RunView, successor: AgentRecord, asked: str) -> Non
         )
         if record.state == "asked" and was_asked and not record.has_voted(asked):
             ask_reviewer(tx, view, record.checkpoint, record.round, successor)
+
+
+def beat(tx: Tx, view: RunView, agent: AgentRecord, progress_percent: float | None, op_id: str) -> None:
+    """The agent says that it lives, and perhaps how far it is."""
+    held = view.task_of(agent.agent)
+    event = HeartbeatReceived(
+        task=held.task if held else "", progress_percent=progress_percent, run=agent.run, agent=agent.agent
+    )
+    if tx.append(event, op_id) and progress_percent is not None:
+        change(tx, AgentRecord, agent.key, lambda a: replace(a, progress_percent=float(progress_percent)))
+
+
+def note_life(tx: Tx, agent: AgentRecord) -> None:
+    """Whatever an agent asks for, it lives."""
+    change(tx, AgentRecord, agent.key, lambda a: replace(a, last_heartbeat=tx.now))

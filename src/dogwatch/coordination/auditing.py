@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dogwatch.ledger.api import Reader, Record
 from dogwatch.ledger.copying import all_events
+from dogwatch.model import keys
 from dogwatch.model.codec import decode
 from dogwatch.model.events import KINDS
 from dogwatch.model.lifecycle import RUN
@@ -67,17 +68,17 @@ def disagreements(reader: Reader) -> Iterator[str]:
             records[document.key] = decode(kind, document.body)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             yield f"{document.key} cannot be read: {error}"
-    active = {document.key.removeprefix("active/") for document in reader.scan("active/")}
+    active = {document.key.removeprefix(keys.ACTIVE) for document in reader.scan(keys.ACTIVE)}
     for key, record in records.items():
         if isinstance(record, RunRecord):
             yield from _run(record, story, active)
-            if f"plan/{record.run}" not in records:
+            if keys.plan(record.run) not in records:
                 yield f"{key} has no plan"
         elif isinstance(record, TaskRecord | AgentRecord | CheckpointRecord | GateRecord | MessageRecord):
-            if f"run/{record.run}" not in records:
+            if keys.run(record.run) not in records:
                 yield f"{key} belongs to no run"
             yield from _part(record, story)
-    yield from (f"active/{run} belongs to no run" for run in sorted(active) if f"run/{run}" not in records)
+    yield from (f"{keys.active(run)} belongs to no run" for run in sorted(active) if keys.run(run) not in records)
 
 
 def _run(run: RunRecord, story: _Story, active: set[str]) -> Iterator[str]:

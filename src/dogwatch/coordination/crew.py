@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dogwatch.errors import StaleError
 from dogwatch.ledger.api import Lease, Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model import keys
 from dogwatch.model.events.crew import CrewLost, CrewRevived, CrewSilent, CrewStarted
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
@@ -28,10 +29,10 @@ def join(
 ) -> Lease | None:
     """Takes the place, or None where a living process holds it or the operator wants everything down. `notifies` says
     whether the member's environment names a way to tell a person: transactions cannot look there."""
-    if tx.get("down") is not None:
+    if tx.get(keys.DOWN) is not None:
         return None
     name = f"{member}/{run}"
-    record = load(tx, CrewRecord, f"crew/{run}/{member}")
+    record = load(tx, CrewRecord, keys.crew(run, member))
     if record is not None and record.process != process:
         if life(record.process) != "dead":
             return None
@@ -58,7 +59,7 @@ def renew(tx: Tx, lease: Lease) -> Lease:
         return tx.renew(lease, LEASE_S)
     except StaleError:
         member, _, run = lease.name.partition("/")
-        record = load(tx, CrewRecord, f"crew/{run}/{member}")
+        record = load(tx, CrewRecord, keys.crew(run, member))
         mine = record is not None and str(record.process) == lease.holder
         again = tx.acquire(lease.name, lease.holder, LEASE_S) if mine else None
         if again is None:
@@ -74,10 +75,10 @@ def leave(tx: Tx, lease: Lease) -> None:
 def leave_host(tx: Tx, lease: Lease) -> bool:
     """The dispatcher's place is free; False where there is a run to look after. In one transaction with the last look
     for work: whoever makes a run after it finds no dispatcher here."""
-    if tx.keys("active/"):
+    if tx.keys(keys.ACTIVE):
         return False
     tx.release(lease)
-    tx.delete("crew//dispatcher")
+    tx.delete(keys.crew("", "dispatcher"))
     return True
 
 

@@ -9,6 +9,7 @@ from dogwatch.coordination.instructions import note_refresh
 from dogwatch.coordination.mail import put_away
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
+from dogwatch.model import keys
 from dogwatch.model.events.agents import GuardProven
 from dogwatch.model.events.mail import MessageDelivered, MessageRetried
 from dogwatch.model.lifecycle import MESSAGE
@@ -46,11 +47,11 @@ def deliver(tx: Tx, message: MessageRecord) -> None:
     if message.kind == "refresh":
         note_refresh(tx, message)
     if message.kind == CANARY:
-        key = f"agent/{message.run}/{message.to}"
+        key = keys.agent(message.run, message.to)
         change(tx, AgentRecord, key, lambda a: replace(a, guarded=message.incarnation))
         tx.append(GuardProven(incarnation=message.incarnation, run=message.run, agent=message.to))
     if message.kind == "dispatch":
-        key = f"task/{message.run}/{message.subject}"
+        key = keys.task(message.run, message.subject)
         change(tx, TaskRecord, key, lambda t: replace(t, delivered=tx.now) if _holds(t, message) else t)
     event = MessageDelivered(
         message=message.id,

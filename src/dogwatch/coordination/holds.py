@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dogwatch.ledger.api import Reader, Tx
+from dogwatch.model import keys
 from dogwatch.model.codec import decode, encode
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
@@ -29,4 +30,4 @@ def held(reader: Reader, run: str, account: str, now: Moment) -> str | None:
 
 
 def _key(run: str, account: str) -> str:
-    return f"hold/{run}/{account}"
+    return keys.hold(run, account)

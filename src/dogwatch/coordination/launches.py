@@ -5,6 +5,7 @@ from __future__ import annotations
 from dogwatch.coordination.holds import account_of
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load_all
+from dogwatch.model import keys
 from dogwatch.model.admission import Demand, Launch, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.records import AgentRecord, GateRecord
@@ -35,7 +36,7 @@ def agent_demand(reader: Reader, view: RunView, agent: AgentRecord) -> Demand:
     """How much memory the agent will take in the present phase, as far as that was learnt."""
     role = view.role_of(agent.agent)
     harness = role.harness if role is not None else ""
-    profiles = load_all(reader, MemoryProfile, f"profile/{harness}/")
+    profiles = load_all(reader, MemoryProfile, keys.profiles(harness))
     phase = view.phase.name if view.phase is not None else ""
     count = role.count if role is not None else 1
     return demand_of(by_key(profiles), harness, view.plan.name, agent.role, phase, count=count)

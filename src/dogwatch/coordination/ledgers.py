@@ -9,10 +9,8 @@ from dogwatch.errors import LedgerError, RefusedError
 from dogwatch.ledger import LOCK_WAIT_S, open_store
 from dogwatch.ledger.api import Clock, Json, Reader, Store, Tx
 from dogwatch.ledger.grants import void_grants
+from dogwatch.model import keys
 from dogwatch.world.home import Home
-
-BOUND = "home"
-"""The document that says which home works with a ledger on a server."""
 
 
 def open_home_ledger(home: Home, clock: Clock, lock_wait_s: float = LOCK_WAIT_S) -> Store:
@@ -35,11 +33,11 @@ def bind(home: Home, ledger: Store) -> None:
     mine = {"host": _host(home), "path": home.path, "hostname": socket.gethostname()}
 
     def fn(tx: Tx) -> None:
-        document = tx.get(BOUND)
+        document = tx.get(keys.HOME)
         if document is not None and document.body == mine:
             return
         if document is not None and document.body["host"] != mine["host"]:
-            if tx.scan("active/"):
+            if tx.scan(keys.ACTIVE):
                 raise RefusedError(
                     f"this ledger has unfinished runs of another home: {_words(document.body)}",
                     hint="end them there with dogwatch kill RUN; where that machine is gone: dogwatch ledger adopt",
@@ -47,8 +45,8 @@ def bind(home: Home, ledger: Store) -> None:
             # A dispatcher of that home may still be there, with nothing to do: it finds its place gone, and leaves.
             for lease in tx.leases(""):
                 tx.release(lease)
-            tx.delete("crew//dispatcher")
-        tx.put(BOUND, mine)
+            tx.delete(keys.crew("", "dispatcher"))
+        tx.put(keys.HOME, mine)
 
     ledger.run(fn)
 
@@ -58,19 +56,19 @@ def unbind(tx: Tx) -> tuple[str, int]:
     `bound_to` said of it."""
     before = bound_to(tx)
     void_grants(tx)
-    tx.delete(BOUND)
+    tx.delete(keys.HOME)
     return before
 
 
 def bound_to(reader: Reader) -> tuple[str, int]:
     """Which home works with the ledger, in words, and how many leases there are."""
-    document = reader.get(BOUND)
+    document = reader.get(keys.HOME)
     return _words(document.body) if document is not None else "no home", len(reader.leases(""))
 
 
 def refuse_other_home(home: Home, ledger: Store) -> None:
     """RefusedError where the ledger is that of another home: reading is all that this one may do."""
-    document = ledger.read(lambda reader: reader.get(BOUND)) if home.ledger_url else None
+    document = ledger.read(lambda reader: reader.get(keys.HOME)) if home.ledger_url else None
     if document is not None and document.body["host"] != _host(home):
         raise RefusedError(
             f"this ledger is that of another home: {_words(document.body)}",

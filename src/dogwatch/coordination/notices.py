@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from dogwatch.coordination import jobs
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load, load_plan
+from dogwatch.model import keys
 from dogwatch.model.events.operator import NoticeFailed, NoticeSent
 from dogwatch.model.jobs import NoticeRecord
+from dogwatch.model.keys import notices_queue
 from dogwatch.model.plan import NoticeKind
 from dogwatch.model.records import CrewRecord
 
 TITLE_MAX = 200
 BODY_MAX = 4000
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def notices_queue(run: str) -> str:
-    """What a person must be told of the run."""
-    return f"notices/{run}"
 
 
 def push_notice(tx: Tx, run: str, kind: NoticeKind, key: str, title: str, body: str, agent: str = "") -> bool:
@@ -73,5 +70,5 @@ def conclude(
 def _machine_has_ways(tx: Tx, run: str) -> bool:
     """Whether the captain, who sends the notices, found a way in its environment when it joined. Before it has joined,
     the dispatcher's answer counts: the captain inherits its environment."""
-    sender = load(tx, CrewRecord, f"crew/{run}/captain") or load(tx, CrewRecord, "crew//dispatcher")
+    sender = load(tx, CrewRecord, keys.crew(run, "captain")) or load(tx, CrewRecord, keys.crew("", "dispatcher"))
     return sender is not None and sender.notifies

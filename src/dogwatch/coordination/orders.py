@@ -6,10 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dogwatch.coordination.agents import restart
-from dogwatch.coordination.queues import RECLAIM, checkins_queue, orders_queue
+from dogwatch.coordination.queues import RECLAIM
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load_run, save
+from dogwatch.model import keys
 from dogwatch.model.events.operator import CheckInAsked, OrderGiven
+from dogwatch.model.keys import checkins_queue, orders_queue
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.policy.reclaim import Reclaim
@@ -57,12 +59,12 @@ def ask_agent(tx: Tx, run: str, agent: str, to: str, question: str, item_id: str
 
 def take_down(tx: Tx, by: int) -> None:
     """From here on nobody can take a place in the crew. `by` is the operator's process."""
-    tx.put("down", {"by": by})
+    tx.put(keys.DOWN, {"by": by})
 
 
 def bring_up(tx: Tx) -> None:
     """Places in the crew can be taken again."""
-    tx.delete("down")
+    tx.delete(keys.DOWN)
 
 
 def stop_agents(tx: Tx, run: str) -> None:

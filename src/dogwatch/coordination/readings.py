@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.coordination.instructions import HELD, let_go
+from dogwatch.coordination.instructions import let_go
 from dogwatch.coordination.mail import expire, send
 from dogwatch.coordination.reviews import hear_mail
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change, load_all, load_run, save
-from dogwatch.model import brief
+from dogwatch.model import brief, keys
 from dogwatch.model.events.instructions import InstructionsChanged, InstructionsRead, RefreshExpired
 from dogwatch.model.records import MessageRecord
 from dogwatch.model.redact import Redactor
@@ -80,7 +80,7 @@ def lapse(tx: Tx, view: RunView, agent: str) -> None:
         return replace(reading, state=state, since=tx.now, held=None, lapses=reading.lapses + 1)
 
     reading = change(tx, ReadingRecord, view.readings[agent].key, expire_reading)
-    held = [one for one in load_all(tx, MessageRecord, f"{HELD}/{reading.run}/") if one.sender == agent]
+    held = [one for one in load_all(tx, MessageRecord, keys.held_messages(reading.run)) if one.sender == agent]
     event = RefreshExpired(
         version=reading.version,
         message=reading.message,

@@ -13,7 +13,7 @@ from dogwatch.coordination.subagents import mail_parent
 from dogwatch.coordination.tasks import dispatch_text, rescue_task
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change, load, save
-from dogwatch.model import brief
+from dogwatch.model import brief, keys
 from dogwatch.model.events.agents import (
     AgentInterrupted,
     AgentNudged,
@@ -187,11 +187,11 @@ def declare_stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> 
 
 def _tell_of_stall(tx: Tx, view: RunView, agent: AgentRecord) -> None:
     """An event for all; a letter only to those that wait for it: each letter costs its reader a turn."""
-    watch = load(tx, WatchRecord, f"watch/{agent.run}")
+    watch = load(tx, WatchRecord, keys.watch(agent.run))
     told = []
     for name in waiters(view, agent.agent, watch.waits if watch is not None else ()):
         # One that was started again in this very step has another incarnation than the view says.
-        other = load(tx, AgentRecord, f"agent/{agent.run}/{name}")
+        other = load(tx, AgentRecord, keys.agent(agent.run, name))
         if other is not None and other.state not in AGENT.ends and not other.resting:
             text = brief.stall_alert(agent.agent, "no sign of life")
             send(tx, other, "mail", "stall_alert", text, key=f"stall:{agent.agent}:{agent.incarnation}")

@@ -10,6 +10,7 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.errors import RefusedError
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model import keys
 from dogwatch.model.admission import QueuedRun
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import RunRecord, Stage
@@ -41,7 +42,7 @@ class Ingredients:
 def attempts_of(reader: Reader, want: Wanted) -> list[RunRecord]:
     """What the ledger has of the run, in the order of its attempts. RefusedError where it is another one."""
     found: list[RunRecord] = []
-    while want.name and (record := load(reader, RunRecord, f"run/{attempt(want.name, len(found) + 1)}")) is not None:
+    while want.name and (record := load(reader, RunRecord, keys.run(attempt(want.name, len(found) + 1)))) is not None:
         _refuse_other(reader, want, record)
         found.append(record)
     return found
@@ -84,7 +85,7 @@ def make_runs(
 
 def _change_ceiling(tx: Tx, run: str, group: str, ceiling: int) -> None:
     """What is said now holds also for a run that was put into the queue before."""
-    queued = load(tx, QueuedRun, f"queued/{run}")
+    queued = load(tx, QueuedRun, keys.queued(run))
     if queued is not None and (queued.group, queued.ceiling) != (group, ceiling):
         save(tx, replace(queued, group=group, ceiling=ceiling))
 
@@ -95,7 +96,7 @@ def _refuse_other(reader: Reader, want: Wanted, record: RunRecord) -> None:
         difference = f"is of {record.spec}, not of {want.spec}"
     elif (record.stage is not None) != want.rehearse:
         difference = "is a rehearsal" if record.stage is not None else "is no rehearsal"
-    elif not _is_same(load(reader, Plan, f"plan/{record.run}"), want):
+    elif not _is_same(load(reader, Plan, keys.plan(record.run)), want):
         difference = f"was made when {want.spec} or its settings were others"
     elif record.stage is None and record.project != want.project:
         difference = f"works in {record.project}, not in {want.project}"

@@ -12,6 +12,7 @@ from dogwatch.coordination.usage import AgentTally, close_tallies
 from dogwatch.errors import RefusedError
 from dogwatch.ledger.api import Lease, Reader, Tx
 from dogwatch.ledger.records import change, load, save
+from dogwatch.model import keys
 from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
 from dogwatch.model.events.alerts import SelfCheckFailed
@@ -38,10 +39,10 @@ def create_run(
     """A new run at the end of the queue, a rehearsal where it has a stage. `output` is the folder that holds all runs'
     outputs. Without a name it gets that of its pipeline and the next free number; of a group only `ceiling` run at
     once (0: no such limit)."""
-    number = _next(tx, f"counter/{plan.name}")
-    if name and tx.get(f"run/{name}") is not None:
+    number = _next(tx, keys.counter(plan.name))
+    if name and tx.get(keys.run(name)) is not None:
         raise RefusedError(f"there is a run {name} already", hint="dogwatch status shows it; choose another --prefix")
-    while not name or tx.get(f"run/{name}") is not None:
+    while not name or tx.get(keys.run(name)) is not None:
         name = f"{plan.name}-{number}"
         number += 1
     run = RunRecord(
@@ -54,8 +55,8 @@ def create_run(
         deadline_s=plan.limits.deadline_s,
         stage=stage,
     )
-    tx.put(f"plan/{name}", encode(plan), 0)
-    tx.put(f"active/{name}", {}, 0)
+    tx.put(keys.plan(name), encode(plan), 0)
+    tx.put(keys.active(name), {}, 0)
     save(tx, QueuedRun(run=name, number=_next(tx, "queue"), group=group, ceiling=ceiling))
     save(tx, run)
     view = RunView(plan=plan, run=run)
@@ -77,19 +78,19 @@ def create_run(
 def begin(tx: Tx, run: str) -> None:
     """All agents are there that the gate lets start for now: the work begins."""
     tx.append(RunStarted(run=run), f"started:{run}")
-    change(tx, RunRecord, f"run/{run}", lambda r: replace(r, state=RUN.step(r.state, "RUNNING"), started=tx.now))
+    change(tx, RunRecord, keys.run(run), lambda r: replace(r, state=RUN.step(r.state, "RUNNING"), started=tx.now))
 
 
 def end(tx: Tx, run: str, state: RunEnd, cause: str, sha256: str = "") -> bool:
     """The run is over, with a named cause where it is not complete; False where it was over before."""
-    record = load(tx, RunRecord, f"run/{run}")
+    record = load(tx, RunRecord, keys.run(run))
     if record is None or record.over:
         return False
     save(tx, replace(record, state=RUN.step(record.state, state), ended=tx.now, cause=cause, sha256=sha256))
     tx.append(RunEnded(state=state, cause=cause, sha256=sha256, run=run), f"ended:{run}")
     if not sha256:
         push_notice(tx, run, "ended", "run", f"the run ended as {state}", cause)
-    for document in tx.scan(f"agent/{run}/"):
+    for document in tx.scan(keys.agents(run)):
         change(tx, AgentRecord, document.key, lambda a: _final(a, state, cause))
     return True
 
@@ -107,8 +108,8 @@ def leave(tx: Tx, lease: Lease, run: str, not_cleared: str = "") -> None:
     """Nobody looks after the run any more; `not_cleared` says why something of it may still be on the machine."""
     if not_cleared:
         tx.append(RunNotCleared(reason=not_cleared, run=run), f"cleared:{run}")
-    change(tx, RunRecord, f"run/{run}", lambda r: replace(r, cleared=True))
-    tx.delete(f"active/{run}")
+    change(tx, RunRecord, keys.run(run), lambda r: replace(r, cleared=True))
+    tx.delete(keys.active(run))
     tx.release(lease)
 
 
@@ -156,7 +157,7 @@ def _final(agent: AgentRecord, state: str, cause: str) -> AgentRecord:
 
 
 def _history(view: RunView, role: str) -> str:
-    return f"history/{view.plan.name}/{role}"
+    return keys.history(view.plan.name, role)
 
 
 def _next(tx: Tx, key: str) -> int:

@@ -11,7 +11,7 @@ from dogwatch.coordination.mail import send
 from dogwatch.coordination.runs import learn, reach_milestones
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import change, load, load_all, save
-from dogwatch.model import brief, plan
+from dogwatch.model import brief, keys, plan
 from dogwatch.model.events.clients import AgentError
 from dogwatch.model.events.tasks import (
     DispatchMiscounted,
@@ -171,7 +171,7 @@ def fail_task(tx: Tx, task: TaskRecord, reason: str) -> bool:
 def release_agent(tx: Tx, task: TaskRecord) -> None:
     """The holder of the task has nothing to do for now."""
     if task.agent:
-        rest(tx, f"agent/{task.run}/{task.agent}")
+        rest(tx, keys.agent(task.run, task.agent))
 
 
 def ask_reviewer(tx: Tx, view: RunView, checkpoint: str, round_: int, agent: AgentRecord) -> None:
@@ -192,14 +192,14 @@ def outputs_for(view: RunView, task: TaskRecord, agent: AgentRecord) -> tuple[Ou
 
 def count_dispatch(tx: Tx, run: str, agent: str) -> None:
     """One more dispatch of the agent is under way."""
-    count = load(tx, DispatchCount, f"dispatches/{run}/{agent}") or DispatchCount(run=run, agent=agent)
+    count = load(tx, DispatchCount, keys.dispatches(run, agent)) or DispatchCount(run=run, agent=agent)
     save(tx, replace(count, dispatched=count.dispatched + 1))
 
 
 def count_end(tx: Tx, task: TaskRecord) -> None:
     """The dispatch of this task, as it was until now, is over; nothing is where it was not under way."""
     if task.state in OPEN:
-        known = load(tx, DispatchCount, f"dispatches/{task.run}/{task.agent}")
+        known = load(tx, DispatchCount, keys.dispatches(task.run, task.agent))
         count = known or DispatchCount(run=task.run, agent=task.agent, dispatched=1)
         save(tx, replace(count, finished=count.finished + 1))
 
@@ -222,15 +222,15 @@ def correct_counter(tx: Tx, run: str) -> None:
 
 def counted(reader: Reader, run: str) -> tuple[dict[str, DispatchCount], list[TaskRecord]]:
     """The counters of dispatches by agent, and the tasks that they must agree with."""
-    counts = {one.agent: one for one in load_all(reader, DispatchCount, f"dispatches/{run}/")}
-    return counts, load_all(reader, TaskRecord, f"task/{run}/")
+    counts = {one.agent: one for one in load_all(reader, DispatchCount, keys.all_dispatches(run))}
+    return counts, load_all(reader, TaskRecord, keys.tasks(run))
 
 
 def tell_sender(tx: Tx, task: TaskRecord, text: str) -> None:
     """Mail to the agent that has sent the task, or to who stands in its place now."""
-    sender = load(tx, AgentRecord, f"agent/{task.run}/{task.sender}") if task.sender else None
+    sender = load(tx, AgentRecord, keys.agent(task.run, task.sender)) if task.sender else None
     while sender is not None and sender.successor:
-        sender = load(tx, AgentRecord, f"agent/{task.run}/{sender.successor}")
+        sender = load(tx, AgentRecord, keys.agent(task.run, sender.successor))
     if sender is not None and sender.state not in AGENT.ends:
         send(tx, sender, "mail", "from-captain", text, key=f"result:{task.key}:{task.sends}")
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dogwatch.coordination.notices import push_notice
-from dogwatch.coordination.queues import verdicts_queue
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model.events.clients import AgentError, GuardDenied, TokenCounts, UsageRecorded
 from dogwatch.model.events.subagents import SubagentEnded, SubagentStarted
+from dogwatch.model.keys import verdicts_queue
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.tally import Denial, Lives, Tally, TallyRecord, figures, total
 from dogwatch.model.view import RunView

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dogwatch.coordination.notices import push_notice
-from dogwatch.coordination.queues import alerts_queue
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load, save
+from dogwatch.model import keys
 from dogwatch.model.events.alerts import AlertRaised, FleetHeld
 from dogwatch.model.events.clients import AgentError, ContextCompacted, ContextLow, ScreenUnknown
+from dogwatch.model.keys import alerts_queue
 from dogwatch.model.records import AgentRecord, RunRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.tally import Failure
@@ -105,5 +106,5 @@ def _context(agent: AgentRecord, sight: Sight) -> str:
 def _stands(reader: Reader, agent: AgentRecord) -> bool:
     """Whether what was looked at is still what the ledger has. Where not, the captain was at it meanwhile: it was not a
     stall that was seen, but the captain's act."""
-    run = load(reader, RunRecord, f"run/{agent.run}")
+    run = load(reader, RunRecord, keys.run(agent.run))
     return run is not None and not run.over and load(reader, AgentRecord, agent.key) == agent

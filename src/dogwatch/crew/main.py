@@ -19,6 +19,7 @@ from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.errors import UsageError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.plan import Notify, Plan
 from dogwatch.model.process import ProcessId
 from dogwatch.model.redact import Redactor, known_secrets
@@ -73,7 +74,7 @@ def main(home: Home, member: str, run: str) -> int:
 
 def _secrets(ledger: Store, run: str) -> dict[str, str]:
     """What must stand in no log and no record: of our own environment, and of what the run's agents are given."""
-    plan = ledger.read(lambda reader: load(reader, Plan, f"plan/{run}")) if run else None
+    plan = ledger.read(lambda reader: load(reader, Plan, keys.plan(run))) if run else None
     given = [role.environment for role in plan.roles] if plan is not None else []
     return known_secrets(os.environ, *given)
 

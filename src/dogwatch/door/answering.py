@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from dogwatch.coordination.agents import note_life
 from dogwatch.coordination.refusals import note_refusal
-from dogwatch.coordination.signs import note_life
 from dogwatch.door.caller import Caller, Sight, verified
 from dogwatch.door.registry import VERBS
 from dogwatch.door.verb import Registry, Verb

@@ -7,6 +7,7 @@ from typing import TypeVar, overload
 
 from dogwatch.errors import NotFoundError
 from dogwatch.ledger.api import Reader, Record, Tx
+from dogwatch.model import keys
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import (
     AgentRecord,
@@ -71,7 +72,7 @@ def load_run(reader: Reader, run: str) -> RunView:
 def load_plan(reader: Reader, run: str) -> Plan | None:
     """The run's plan; None also where it cannot be read: one broken run must not stop who looks after all."""
     try:
-        return load(reader, Plan, f"plan/{run}")
+        return load(reader, Plan, keys.plan(run))
     except UNREADABLE:
         return None
 
@@ -85,23 +86,23 @@ def load_whole(reader: Reader, run: str) -> RunView | None:
 
 
 def _load_run(reader: Reader, run: str) -> RunView:
-    record = load(reader, RunRecord, f"run/{run}")
-    plan = load(reader, Plan, f"plan/{run}")
+    record = load(reader, RunRecord, keys.run(run))
+    plan = load(reader, Plan, keys.plan(run))
     if record is None or plan is None:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists all runs")
     versioned = any(role.instructions for role in plan.roles)
-    instructions = load_all(reader, InstructionsRecord, f"instructions/{run}/") if versioned else ()
-    readings = load_all(reader, ReadingRecord, f"reading/{run}/") if versioned else ()
+    instructions = load_all(reader, InstructionsRecord, keys.all_instructions(run)) if versioned else ()
+    readings = load_all(reader, ReadingRecord, keys.readings(run)) if versioned else ()
     return RunView(
         plan=plan,
         run=record,
-        agents={r.agent: r for r in load_all(reader, AgentRecord, f"agent/{run}/")},
-        tasks={r.task: r for r in load_all(reader, TaskRecord, f"task/{run}/")},
-        checkpoints={r.checkpoint: r for r in load_all(reader, CheckpointRecord, f"checkpoint/{run}/")},
-        messages={r.id: r for r in load_all(reader, MessageRecord, f"message/{run}/")},
-        gates={(r.phase, r.gate): r for r in load_all(reader, GateRecord, f"gate/{run}/")},
-        crew={r.member: r for r in load_all(reader, CrewRecord, f"crew/{run}/")},
-        overdue=load_all(reader, OverdueSubagent, f"overdue/{run}/"),
+        agents={r.agent: r for r in load_all(reader, AgentRecord, keys.agents(run))},
+        tasks={r.task: r for r in load_all(reader, TaskRecord, keys.tasks(run))},
+        checkpoints={r.checkpoint: r for r in load_all(reader, CheckpointRecord, keys.checkpoints(run))},
+        messages={r.id: r for r in load_all(reader, MessageRecord, keys.messages(run))},
+        gates={(r.phase, r.gate): r for r in load_all(reader, GateRecord, keys.gates(run))},
+        crew={r.member: r for r in load_all(reader, CrewRecord, keys.crews(run))},
+        overdue=load_all(reader, OverdueSubagent, keys.overdue_subagents(run)),
         instructions={r.role: r for r in instructions},
         readings={r.agent: r for r in readings},
     )

@@ -14,10 +14,11 @@ from dogwatch.ledger.api import Appendable, Item, Json, Lease
 from dogwatch.ledger.bodies import checked, dump, dump_told, required, seconds
 from dogwatch.ledger.plain_records import PlainWriting
 from dogwatch.ledger.sql_reader import Dialect, SqlReader, item_columns, to_lease
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.redact import BY_SHAPE
 
-AS_THEY_ARE = ("plan/", "task/", "message/")
+AS_THEY_ARE = (keys.PLANS, keys.TASKS, keys.MESSAGES)
 """Documents that must say exactly what the operator or an agent said: what agents are started with and told to do, and
 mail until it has come to its end. From everything else tokens are taken out."""
 EVENT = "INSERT INTO events (op_id, run, agent, kind, boot, mono, wall, body)"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 
@@ -74,7 +75,7 @@ class PermitRecord:
 
     @property
     def key(self) -> str:
-        return f"permit/{self.launch.holder}"
+        return keys.permit(self.launch.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ class WaitRecord:
 
     @property
     def key(self) -> str:
-        return f"waits/{self.launch.holder}"
+        return keys.waits(self.launch.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class QueuedRun:
 
     @property
     def key(self) -> str:
-        return f"queued/{self.run}"
+        return keys.queued(self.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,4 +122,4 @@ class MemoryProfile:
 
     @property
     def key(self) -> str:
-        return f"profile/{self.harness}/{self.pipeline}/{self.role}"
+        return keys.profile(self.harness, self.pipeline, self.role)

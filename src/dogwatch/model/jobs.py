@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 
@@ -31,7 +32,7 @@ class CheckInRecord(JobRecord):
 
     @property
     def key(self) -> str:
-        return f"check-in/{self.run}/{self.item}"
+        return keys.check_in(self.run, self.item)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class NoticeRecord(JobRecord):
 
     @property
     def key(self) -> str:
-        return f"notice/{self.run}/{self.item}"
+        return keys.notice(self.run, self.item)
 
     @property
     def sending(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 
 Zone = Literal["GREEN", "YELLOW", "RED"]
@@ -130,4 +131,4 @@ class HostRecord:
 
     @property
     def key(self) -> str:
-        return "host"
+        return keys.HOST

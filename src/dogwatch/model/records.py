@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dogwatch.model import keys
 from dogwatch.model.jobs import JobRecord
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
 from dogwatch.model.moment import Moment
@@ -52,7 +53,7 @@ class RunRecord:
 
     @property
     def key(self) -> str:
-        return f"run/{self.run}"
+        return keys.run(self.run)
 
     @property
     def over(self) -> bool:
@@ -121,7 +122,7 @@ class AgentRecord:
 
     @property
     def key(self) -> str:
-        return f"agent/{self.run}/{self.agent}"
+        return keys.agent(self.run, self.agent)
 
     @property
     def rings(self) -> tuple[str, ...]:
@@ -181,7 +182,7 @@ class TaskRecord:
 
     @property
     def key(self) -> str:
-        return f"task/{self.run}/{self.task}"
+        return keys.task(self.run, self.task)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +211,7 @@ class CheckpointRecord:
 
     @property
     def key(self) -> str:
-        return f"checkpoint/{self.run}/{self.checkpoint}"
+        return keys.checkpoint(self.run, self.checkpoint)
 
     def has_voted(self, agent: str) -> bool:
         """Whether the agent's verdict of the current round is there."""
@@ -246,7 +247,7 @@ class MessageRecord:
 
     @property
     def key(self) -> str:
-        return f"message/{self.run}/{self.id}"
+        return keys.message(self.run, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +262,7 @@ class GateRecord(JobRecord):
 
     @property
     def key(self) -> str:
-        return f"gate/{self.run}/{self.phase}/{self.gate}"
+        return keys.gate(self.run, self.phase, self.gate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,11 +281,7 @@ class CrewRecord:
 
     @property
     def key(self) -> str:
-        return f"crew/{self.run}/{self.member}"
-
-
-OPEN_DECISION = "open-decision"
-"""Where decisions are kept until their effect was looked for."""
+        return keys.crew(self.run, self.member)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +308,8 @@ class DecisionRecord:
 
     @property
     def key(self) -> str:
-        return f"{'decision' if self.outcome else OPEN_DECISION}/{self.run}/{self.id}"
+        named = keys.decision if self.outcome else keys.open_decision
+        return named(self.run, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +337,7 @@ class OverdueSubagent:
     def key(self) -> str:
         # The client, and so the agent, chooses the id.
         digest = hashlib.sha256(f"{self.incarnation}:{self.id}".encode(errors="replace")).hexdigest()
-        return f"overdue/{self.run}/{self.agent}/{digest[:16]}"
+        return keys.overdue_subagent(self.run, self.agent, digest[:16])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +378,7 @@ class WatchRecord:
 
     @property
     def key(self) -> str:
-        return f"watch/{self.run}"
+        return keys.watch(self.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,4 +403,4 @@ class ChecksRecord:
 
     @property
     def key(self) -> str:
-        return f"checks/{self.run}"
+        return keys.checks(self.run)

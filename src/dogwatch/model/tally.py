@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
+from dogwatch.model import keys
+
 ErrorType = Literal[
     "api_timeout",
     "rate_limited",
@@ -171,7 +173,7 @@ class TallyRecord:
 
     @property
     def key(self) -> str:
-        return f"tally/{self.run}/{self.agent}"
+        return keys.tally(self.run, self.agent)
 
     @property
     def sum(self) -> Tally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 
 
@@ -32,7 +33,7 @@ class InstructionsRecord:
 
     @property
     def key(self) -> str:
-        return f"instructions/{self.run}/{self.role}"
+        return keys.instructions(self.run, self.role)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class ReadingRecord:
 
     @property
     def key(self) -> str:
-        return f"reading/{self.run}/{self.agent}"
+        return keys.reading(self.run, self.agent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,4 +75,4 @@ class DispatchCount:
 
     @property
     def key(self) -> str:
-        return f"dispatches/{self.run}/{self.agent}"
+        return keys.dispatches(self.run, self.agent)

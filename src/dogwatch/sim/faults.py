@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 
 from dogwatch.coordination import orders
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import GB
 from dogwatch.model.records import RunRecord
@@ -298,7 +299,7 @@ class Faults:
 
     def _end_run(self) -> str:
         run = self._run()
-        record = self._machine.ledger.read(lambda reader: load(reader, RunRecord, f"run/{run}")) if run else None
+        record = self._machine.ledger.read(lambda reader: load(reader, RunRecord, keys.run(run))) if run else None
         if record is None or record.over:
             return ""
         self._order(run, "")

@@ -9,13 +9,14 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dogwatch.coordination.notices import notices_queue
-from dogwatch.coordination.queues import RECLAIM, orders_queue
+from dogwatch.coordination.queues import RECLAIM
 from dogwatch.ledger.api import Lease, Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all, load_run
+from dogwatch.model import keys
 from dogwatch.model.admission import PermitRecord
 from dogwatch.model.brief import Header
 from dogwatch.model.events import KINDS
+from dogwatch.model.keys import notices_queue, orders_queue
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
@@ -155,8 +156,8 @@ class Invariants(Witness):
 
     def _reason(self, reader: Reader, agent: VirtualAgent, way: str) -> str:
         """Why the agent's process may be ended now, as the ledger has it; empty for no reason."""
-        run = load(reader, RunRecord, f"run/{agent.run.run}")
-        record = load(reader, AgentRecord, f"agent/{agent.key}")
+        run = load(reader, RunRecord, keys.run(agent.run.run))
+        record = load(reader, AgentRecord, keys.agent(agent.run.run, agent.name))
         if way == "clear":
             return "over" if run is not None and run.over else ""
         if record is not None and record.incarnation > agent.incarnation:
@@ -206,13 +207,15 @@ class Invariants(Witness):
     def _look(self, reader: Reader, berth: Berth) -> None:
         """Looks at what the step may have changed."""
         if berth.run:
-            tasks = set(reader.keys(f"task/{berth.run}/"))
+            tasks = set(reader.keys(keys.tasks(berth.run)))
             lost = self.tasks.get(berth.run, set()) - tasks
             if lost:
                 self.broken("no_task_is_lost", f"{', '.join(sorted(lost))} is not on the ledger any more")
             self.tasks[berth.run] = tasks
         living = {key: agent for key, agent in self._machine.clients.items() if agent.lives}
-        permitted = [f"{one.launch.run}/{one.launch.agent}" for one in load_all(reader, PermitRecord, "permit/agent:")]
+        permitted = [
+            f"{one.launch.run}/{one.launch.agent}" for one in load_all(reader, PermitRecord, keys.AGENT_PERMITS)
+        ]
         # The permit of a dead one is given to somebody else.
         holders = [key for key in permitted if key in living or self._is_starting(reader, key)]
         cap = self.settings.agents
@@ -226,7 +229,7 @@ class Invariants(Witness):
             self.broken("permits_are_for_one", f"{missing[0]} lives and has no permit")
 
     def _is_starting(self, reader: Reader, key: str) -> bool:
-        record = load(reader, AgentRecord, f"agent/{key}")
+        record = load(reader, AgentRecord, keys.agent(*key.split("/", 1)))
         return record is not None and record.process is None and record.intended is not None and record.state != "ERROR"
 
     def failed(self, line: str) -> None:
@@ -305,7 +308,7 @@ class Invariants(Witness):
     def _judge_standstill(self, event: StoredEvent) -> None:
         """A run has ended because nothing moved. Was there any reason for that?"""
         agents = [one for one in self._machine.clients.values() if one.run.run == event.run and one.lives]
-        waits = self._machine.ledger.read(lambda reader: reader.scan("waits/"))
+        waits = self._machine.ledger.read(lambda reader: reader.scan(keys.WAITS))
         if any(event.run in document.key for document in waits) or " waits: " in event.body["cause"] or not agents:
             return  # the gate holds what it needs, and the cause says so
         mono = self._machine.now.mono
@@ -319,7 +322,7 @@ class Invariants(Witness):
         jobs = [
             key for key, job in self._machine.jobs.items() if job.process in self._machine.alive and f"/{run}/" in key
         ]
-        left = [*living, *(key for key in jobs if not key.startswith("notice/"))]
+        left = [*living, *(key for key in jobs if not key.startswith(keys.NOTICES))]
         if left:
             self.broken("nothing_is_left", f"{run} is cleared, and {', '.join(left)} lives")
 
@@ -356,7 +359,7 @@ class Invariants(Witness):
         living = [one.key for one in machine.clients.values() if one.lives]
 
         def kept(reader: Reader) -> list[str]:
-            prefixes = ("active/", "queued/", "permit/", "waits/")
+            prefixes = (keys.ACTIVE, keys.QUEUED, keys.PERMITS, keys.WAITS)
             documents = [document.key for prefix in prefixes for document in reader.scan(prefix)]
             return documents + [item.id for run in machine.runs for item in reader.items(notices_queue(run))]
 

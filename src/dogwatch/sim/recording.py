@@ -12,6 +12,7 @@ from dogwatch.errors import NotFoundError, RefusedError
 from dogwatch.harness import harness
 from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load_run
+from dogwatch.model import keys
 from dogwatch.model.brief import headers
 from dogwatch.model.moment import Moment
 from dogwatch.model.sight import Sight, Turn
@@ -165,7 +166,7 @@ class Recording:
 
 def read_recording(ledger: Store, home: Home, run: str) -> Recording:
     """Everything that is recorded of a run; nothing is written. NotFoundError, or RefusedError where it goes on."""
-    if ledger.read(lambda reader: reader.get(f"run/{run}")) is None:
+    if ledger.read(lambda reader: reader.get(keys.run(run))) is None:
         raise NotFoundError(f"there is no run {run!r}", hint="dogwatch status lists all runs")
     final = ledger.read(lambda reader: load_run(reader, run))
     if not final.run.over:

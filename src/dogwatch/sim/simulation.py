@@ -11,6 +11,7 @@ from typing import IO
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.brief import Header
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import RunRecord
@@ -153,7 +154,7 @@ class Simulation(FaultyMachine):
         """What has come of it so far."""
 
         def read(reader: Reader) -> list[RunRecord | None]:
-            return [load(reader, RunRecord, f"run/{run}") for run in self.runs]
+            return [load(reader, RunRecord, keys.run(run)) for run in self.runs]
 
         return Result(
             setup=self.setup,

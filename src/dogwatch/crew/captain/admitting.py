@@ -8,6 +8,7 @@ from dogwatch.coordination.launches import agent_launch
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.admission import Launch, WaitRecord
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
@@ -18,7 +19,7 @@ def must_wait(helm: Helm, launch: Launch) -> bool:
     """Whether the gate would let it wait on, as the ledger says already: then there is nothing to write."""
 
     def fn(reader: Reader) -> bool:
-        waits = load(reader, WaitRecord, f"waits/{launch.holder}")
+        waits = load(reader, WaitRecord, keys.waits(launch.holder))
         if waits is None or waits.launch.needed != launch.needed:
             return False
         answer = look(reader, launch, helm.world.eyes.life, helm.now)

@@ -11,7 +11,6 @@ from dogwatch.actions.spawn import PASSING
 from dogwatch.coordination import runs
 from dogwatch.coordination.crew import note_loss
 from dogwatch.coordination.holds import account_of, held
-from dogwatch.coordination.queues import alerts_queue, orders_queue
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.captain.admitting import stop_waiting
 from dogwatch.crew.captain.checkins import look_after_check_ins
@@ -32,6 +31,8 @@ from dogwatch.door.answering import answer
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
+from dogwatch.model.keys import alerts_queue, orders_queue
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import ChecksRecord, CrewRecord, RunRecord
@@ -103,7 +104,7 @@ class Captain:
         return None
 
     def _end(self, helm: Helm) -> float | None:
-        run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
+        run = helm.ledger.read(lambda r: load(r, RunRecord, keys.run(self.run)))
         if run is None or run.over:
             return self._finish(helm, helm.view())
         if cause := self._ending(helm, run):
@@ -177,7 +178,7 @@ class Captain:
 
     def _hold_launches(self, helm: Helm) -> None:
         """In RED no sub-agent starts either: what agents start by themselves is told by the guard in their turns."""
-        host = helm.ledger.read(lambda reader: load(reader, HostRecord, "host"))
+        host = helm.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
         why = f"memory is RED: {host.why}" if host is not None and host.zone == "RED" else ""
         if bool(why) == self._holds:
             return
@@ -194,7 +195,7 @@ class Captain:
         what = f"{type(error).__name__}: {error}"
         self.log.error("step_failed", error=what, failures=self._failures, trace=traceback.format_exc())
         if self._failures >= FAILURES_MAX:
-            run = helm.ledger.read(lambda r: load(r, RunRecord, f"run/{self.run}"))
+            run = helm.ledger.read(lambda r: load(r, RunRecord, keys.run(self.run)))
             if run is not None and run.over:
                 helm.record(lambda tx: runs.leave(tx, self.lease, self.run, not_cleared=what))
             else:
@@ -225,8 +226,8 @@ class Captain:
         """Before anything is written: a member that is stopped in the middle of a transaction holds the ledger."""
         if not self._awake.can_judge(now):
             return
-        keys = (f"crew/{self.run}/watchdog", "crew//dispatcher")
-        for record in ledger.read(lambda r: [load(r, CrewRecord, key) for key in keys]):
+        others = (keys.crew(self.run, "watchdog"), keys.crew("", "dispatcher"))
+        for record in ledger.read(lambda r: [load(r, CrewRecord, key) for key in others]):
             quiet_s = silent_s(world.eyes, record, now)
             if record is not None and quiet_s is not None:
                 self.log.error("crew_silent", silent=record.member, pid=record.process.pid)

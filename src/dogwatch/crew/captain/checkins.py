@@ -12,7 +12,6 @@ from dogwatch.actions import keeper
 from dogwatch.actions.check_in import LIMIT_S
 from dogwatch.coordination import checkins
 from dogwatch.coordination.launches import check_in_launch
-from dogwatch.coordination.queues import checkins_queue
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.jobs import Attempts, Ended, Job, advance
 from dogwatch.errors import DogwatchError
@@ -20,6 +19,7 @@ from dogwatch.ledger.api import Item
 from dogwatch.ledger.records import load
 from dogwatch.model.admission import Launch
 from dogwatch.model.jobs import CheckInRecord
+from dogwatch.model.keys import checkins_queue
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView

@@ -15,6 +15,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.jobs import Attempts, Ended, Job, advance
 from dogwatch.ledger.api import Item
 from dogwatch.ledger.records import load_all
+from dogwatch.model import keys
 from dogwatch.model.jobs import NoticeRecord
 from dogwatch.model.process import ProcessId
 from dogwatch.model.view import RunView
@@ -27,15 +28,15 @@ NO_WAY: Ways = (("nothing", "is configured any more"),)
 
 def unsent(helm: Helm) -> bool:
     """Whether anything is still to be sent: a captain that leaves a run that is over waits for it."""
-    return bool(helm.ledger.read(lambda reader: reader.items(notices.notices_queue(helm.run))))
+    return bool(helm.ledger.read(lambda reader: reader.items(keys.notices_queue(helm.run))))
 
 
 def send_notices(helm: Helm, view: RunView) -> None:
     """One step of the sending, which never waits: looks after the sender that is at it, or starts the next."""
-    items = helm.ledger.read(lambda reader: reader.items(notices.notices_queue(helm.run)))
+    items = helm.ledger.read(lambda reader: reader.items(keys.notices_queue(helm.run)))
     if not items:
         return
-    known = {r.item: r for r in helm.ledger.read(lambda r: load_all(r, NoticeRecord, f"notice/{helm.run}/"))}
+    known = {r.item: r for r in helm.ledger.read(lambda r: load_all(r, NoticeRecord, keys.notices(helm.run)))}
     for item in items:
         record = known.get(item.id)
         if record is not None and record.sending and not advance(helm, NoticeJob(helm, view, item), record):

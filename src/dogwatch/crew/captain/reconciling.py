@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from dogwatch.coordination.queues import verdicts_queue
 from dogwatch.coordination.reviews import hear
 from dogwatch.crew.captain.helm import Helm
+from dogwatch.model.keys import verdicts_queue
 
 VERDICTS_MAX = 20
 """So many are heard in one step."""

@@ -10,6 +10,7 @@ from dogwatch.coordination.tasks import counted
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.shared.membership import is_silent
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.records import ChecksRecord
 from dogwatch.model.view import RunView
@@ -24,7 +25,7 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
     """One round; what has just failed is an event. Returns the round that is on the ledger, which the next call is
     given as `before`: nobody else makes one. It is written anew when something has changed, or after a while."""
     if before is None:
-        before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, f"checks/{helm.run}"))
+        before = helm.ledger.read(lambda reader: load(reader, ChecksRecord, keys.checks(helm.run)))
     results = run_checks(_facts(helm, view))
     known = {one.name: one for one in before.results} if before is not None else {}
     is_fresh = before is not None and before.at.boot == helm.now.boot and helm.now.since(before.at) < REWRITE_S
@@ -61,7 +62,7 @@ def _facts(helm: Helm, view: RunView) -> Facts:
         sights=eyes.look(view, names, screens=False) if names else {},
         now=helm.now,
         missing={task: why for task, why in missing.items() if why},
-        host=helm.ledger.read(lambda reader: load(reader, HostRecord, "host")),
+        host=helm.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST)),
         watchdog=trouble,
         miscounts=helm.ledger.read(lambda reader: miscounts(*counted(reader, helm.run))),
     )

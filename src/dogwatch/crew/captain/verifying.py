@@ -11,8 +11,9 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.interrupting import tend_interrupt
 from dogwatch.crew.captain.routing import end_run
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import OPEN_DECISION, AgentRecord, DecisionRecord, WatchRecord
+from dogwatch.model.records import AgentRecord, DecisionRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import RunView
 from dogwatch.policy.needs import waits_at_gate
@@ -25,7 +26,7 @@ PROGRESS = ("task_reported", "checkpoint_answered", "phase_opened", "gate_passed
 
 def verify(helm: Helm, view: RunView) -> None:
     """Looks at every agent about which something was decided or asked."""
-    decisions = helm.ledger.read(lambda reader: load_all(reader, DecisionRecord, f"{OPEN_DECISION}/{helm.run}/"))
+    decisions = helm.ledger.read(lambda reader: load_all(reader, DecisionRecord, keys.open_decisions(helm.run)))
     probed = {agent.agent for agent in view.agents.values() if agent.probed is not None}
     interrupted = {one.agent for one in view.agents.values() if one.interrupts and one.state != "ERROR"}
     wanted = {view.current(one.agent) for one in decisions} | probed | interrupted
@@ -36,7 +37,7 @@ def verify(helm: Helm, view: RunView) -> None:
         found = outcome(decision, view, sights.get(view.current(decision.agent)), helm.now)
         if found is not None:
             helm.record(partial(conclude, decision=decision, found=found))
-    for name in wanted:
+    for name in sorted(wanted):
         if name in sights and name in interrupted:
             tend_interrupt(helm, view, view.agents[name], sights[name])
         elif name in sights:
@@ -83,7 +84,7 @@ def _latest_progress(helm: Helm, view: RunView) -> Moment:
     """When something last moved: a step of the run on the ledger, or an output that was written."""
     moments = [view.latest(helm.now)]
     latest, seen = helm.ledger.read(
-        lambda reader: (reader.recent(1, helm.run, PROGRESS), load(reader, WatchRecord, f"watch/{helm.run}"))
+        lambda reader: (reader.recent(1, helm.run, PROGRESS), load(reader, WatchRecord, keys.watch(helm.run)))
     )
     moments += [event.at for event in latest]
     if seen is not None and 0 < seen.written <= helm.now.wall:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from dogwatch.coordination import readings
-from dogwatch.coordination.instructions import HELD
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.records import load_all
+from dogwatch.model import keys
 from dogwatch.model.records import MessageRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy import versions
@@ -47,7 +47,7 @@ def look_after_versions(helm: Helm, view: RunView) -> None:
 def _let_go(helm: Helm) -> None:
     """Letters whose senders owe nothing any more, oldest first; each in a transaction of its own, to keep their order.
     An incarnation that is gone owes nothing: its successor's brief names the newest version."""
-    waiting = helm.ledger.read(lambda reader: load_all(reader, MessageRecord, f"{HELD}/{helm.run}/"))
+    waiting = helm.ledger.read(lambda reader: load_all(reader, MessageRecord, keys.held_messages(helm.run)))
     if not waiting:
         return
     view = helm.view()

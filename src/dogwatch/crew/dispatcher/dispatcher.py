@@ -17,6 +17,7 @@ from dogwatch.crew.shared.worlds import DispatcherWorld
 from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load, load_all, load_plan
+from dogwatch.model import keys
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
@@ -83,7 +84,7 @@ class Dispatcher:
                 self.log.error("captain_silent", run=run, pid=captain.process.pid)
                 world.hands.end_silent_crew(captain.process)
             if captain is None or quiet_s is not None or world.eyes.life(captain.process) == "dead":
-                watchdog = ledger.read(partial(_member, key=f"crew/{run}/watchdog"))
+                watchdog = ledger.read(partial(_member, key=keys.crew(run, "watchdog")))
                 if watchdog is not None and silent_s(world.eyes, watchdog, now) is not None:
                     self.log.error("watchdog_silent", run=run, pid=watchdog.process.pid)
                     world.hands.end_silent_crew(watchdog.process)
@@ -93,17 +94,17 @@ class Dispatcher:
         """Memory and admission; True while runs wait to be let in."""
         host = self._memory.look(world.eyes, ledger, self.lease, runs, now, self.log)
         world.eyes.pulse()
-        queued = ledger.read(lambda reader: reader.keys("queued/"))
+        queued = ledger.read(lambda reader: reader.keys(keys.QUEUED))
         is_due = bool(queued) or self._spaced is None or now.since(self._spaced) >= SPACE_S
         is_news = queued != self._queued or (host.at == now and is_due)
         if host.at == now:
             ledger.read(lambda reader: self._note_peaks(reader, host, runs, now))
             self._peaks.keep(ledger, self.lease, now)
-            profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
+            profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, keys.PROFILES)))
             self._coming = self._peaks.coming(profiles, now)
         if free_permits(ledger, self.lease, world.eyes.life) or is_news:
             self._spacious, self._spaced = admit_runs(ledger, self.lease, world.eyes.life, host, now, self.log), now
-            self._queued = ledger.read(lambda reader: reader.keys("queued/"))
+            self._queued = ledger.read(lambda reader: reader.keys(keys.QUEUED))
             world.eyes.pulse()
         self._memory.note_space(ledger, self.lease, self._spacious, self._coming)
         if found := order_reclaim(ledger, self.lease, self._memory, host, runs, now):
@@ -112,9 +113,9 @@ class Dispatcher:
 
     def _note_peaks(self, reader: Reader, host: HostRecord, runs: list[str], now: Moment) -> None:
         for run in runs:
-            record, plan = load(reader, RunRecord, f"run/{run}"), load_plan(reader, run)
+            record, plan = load(reader, RunRecord, keys.run(run)), load_plan(reader, run)
             if record is not None and plan is not None:
-                agents = load_all(reader, AgentRecord, f"agent/{run}/")
+                agents = load_all(reader, AgentRecord, keys.agents(run))
                 self._peaks.see(record, plan, agents, host.readings.agents, now)
 
     def _keep_captain(
@@ -144,7 +145,7 @@ def _member(reader: Reader, key: str) -> CrewRecord | None:
 
 def _captains(reader: Reader) -> dict[str, CrewRecord | None]:
     """The captain of every run that was let in and is not cleared yet."""
-    queued = {key.removeprefix("queued/") for key in reader.keys("queued/")}
-    runs = [key.removeprefix("active/") for key in reader.keys("active/")]
+    queued = {key.removeprefix(keys.QUEUED) for key in reader.keys(keys.QUEUED)}
+    runs = [key.removeprefix(keys.ACTIVE) for key in reader.keys(keys.ACTIVE)]
     runs = [run for run in runs if run not in queued]
-    return {run: load(reader, CrewRecord, f"crew/{run}/captain") for run in runs}
+    return {run: load(reader, CrewRecord, keys.crew(run, "captain")) for run in runs}

@@ -10,13 +10,14 @@ from functools import partial
 from dogwatch.coordination.admission import Further, Life, abandoned, free_abandoned, look
 from dogwatch.coordination.launches import is_heavy, run_holder
 from dogwatch.coordination.queueing import admit, end_queued
-from dogwatch.coordination.queues import orders_queue
 from dogwatch.crew.dispatcher.zoning import SMALLEST_BYTES
 from dogwatch.crew.shared.fenced import fenced
 from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load, load_all, load_plan
+from dogwatch.model import keys
 from dogwatch.model.admission import Answer, Launch, MemoryProfile, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.keys import orders_queue
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
@@ -99,13 +100,13 @@ def free_permits(ledger: Store, lease: Lease, life: Life) -> int:
 def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: Moment, log: Log) -> bool:
     """Lets in whoever may come, the first of the queue first; returns whether afterwards there is room for everybody at
     once: nobody waits, and those who were let in would fit all along."""
-    queue, outlook = ledger.read(lambda reader: (load_all(reader, QueuedRun, "queued/"), look_out(reader, host)))
+    queue, outlook = ledger.read(lambda reader: (load_all(reader, QueuedRun, keys.QUEUED), look_out(reader, host)))
     withdrawn = ledger.read(partial(_withdrawn, queue=queue))
     for run, cause in withdrawn.items():
         fenced(ledger, lease, partial(end_queued, run=run, cause=cause))
     queue = [one for one in queue if one.run not in withdrawn]
     while queue:
-        going = ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/run:"))
+        going = ledger.read(lambda reader: load_all(reader, PermitRecord, keys.RUN_PERMITS))
         head = first(queue, going)
         if head is None:
             break  # Who waits for a place in its own group would not come in with more memory either.
@@ -117,17 +118,17 @@ def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: M
 
 def look_out(reader: Reader, host: HostRecord) -> Outlook:
     """Everything that was let in, with what its agents use now."""
-    profiles = by_key(load_all(reader, MemoryProfile, "profile/"))
+    profiles = by_key(load_all(reader, MemoryProfile, keys.PROFILES))
     outlook = Outlook(profiles, [])
-    for permit in load_all(reader, PermitRecord, "permit/run:"):
+    for permit in load_all(reader, PermitRecord, keys.RUN_PERMITS):
         run = permit.launch.run
-        plan, record = load_plan(reader, run), load(reader, RunRecord, f"run/{run}")
+        plan, record = load_plan(reader, run), load(reader, RunRecord, keys.run(run))
         if plan is None or record is None or record.over:
             continue
         used = host.readings.agents
         living = {
             agent.place: used[f"{run}/{agent.agent}"].rss_bytes
-            for agent in load_all(reader, AgentRecord, f"agent/{run}/")
+            for agent in load_all(reader, AgentRecord, keys.agents(run))
             if f"{run}/{agent.agent}" in used
         }
         outlook.going.append(Going(run, plan, record.phase, living))
@@ -166,7 +167,7 @@ def _admit(
     further = _further(host, outlook, new)
 
     def waits_on(reader: Reader) -> bool:
-        waiting = load(reader, WaitRecord, f"waits/{launch.holder}")
+        waiting = load(reader, WaitRecord, keys.waits(launch.holder))
         if waiting is None:
             return False
         answer = look(reader, launch, life, now, further)

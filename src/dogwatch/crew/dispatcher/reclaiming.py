@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from dogwatch.coordination import orders
-from dogwatch.coordination.queues import RECLAIM, orders_queue
+from dogwatch.coordination.queues import RECLAIM
 from dogwatch.crew.dispatcher.zoning import MemoryWatch
 from dogwatch.crew.shared.fenced import fenced
 from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load, load_all, load_whole
+from dogwatch.model import keys
 from dogwatch.model.admission import WaitRecord
+from dogwatch.model.keys import orders_queue
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import WatchRecord
@@ -40,7 +42,7 @@ def _choose(
     is_red: bool,
     asked: Collection[tuple[str, str, int]],
 ) -> Reclaim | None:
-    held = [wait for wait in load_all(reader, WaitRecord, "waits/") if wait.launch.needed]
+    held = [wait for wait in load_all(reader, WaitRecord, keys.WAITS) if wait.launch.needed]
     wants = [want for wait in held if (want := want_of(wait, host.settings, now)) is not None]
     if not wants and not is_red:
         return None
@@ -48,6 +50,6 @@ def _choose(
         return None
     found = (load_whole(reader, run) for run in runs)
     views = [view for view in found if view is not None and not view.run.over]
-    seen = {run: load(reader, WatchRecord, f"watch/{run}") for run in runs}
+    seen = {run: load(reader, WatchRecord, keys.watch(run)) for run in runs}
     watched = {run: record.agents for run, record in seen.items() if record is not None}
     return choose(views, watched, host, wants, now, is_red=is_red, asked=asked)

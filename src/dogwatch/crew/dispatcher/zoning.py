@@ -13,6 +13,7 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.worlds import CrewEyes
 from dogwatch.ledger.api import Lease, Reader, Store
 from dogwatch.ledger.records import load, load_all
+from dogwatch.model import keys
 from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import GB, HostRecord, Readings
 from dogwatch.model.moment import Moment
@@ -54,14 +55,14 @@ class MemoryWatch:
         self._runs = frozenset(runs)
         if self._host is not None and now.since(self._host.at) < LOOK_S and not has_left:
             return self._host
-        before = self._host or ledger.read(lambda r: load(r, HostRecord, "host"))
+        before = self._host or ledger.read(lambda r: load(r, HostRecord, keys.HOST))
         settings, problem = eyes.settings()
         is_unset = bool(problem) and (before is None or before.is_unset)
         if problem and before is not None:
             # A dispatcher that starts anew has not seen the last that were right.
             settings = before.settings
         roots, subagents = ledger.read(lambda reader: watched_agents(reader, runs))
-        profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, "profile/")))
+        profiles = by_key(ledger.read(lambda reader: load_all(reader, MemoryProfile, keys.PROFILES)))
         readings = eyes.memory(roots, settings.memory_bytes)
         self._growth.note_all(readings, now.mono, roots)
         readings = _with_subagents(readings, subagents)
@@ -156,8 +157,8 @@ def watched_agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, Proce
     roots: dict[str, ProcessId] = {}
     subagents: dict[str, int] = {}
     for run in runs:
-        watch = load(reader, WatchRecord, f"watch/{run}")
-        for agent in load_all(reader, AgentRecord, f"agent/{run}/"):
+        watch = load(reader, WatchRecord, keys.watch(run))
+        for agent in load_all(reader, AgentRecord, keys.agents(run)):
             if agent.process is not None and agent.state != "ERROR":
                 roots[f"{run}/{agent.agent}"] = agent.process
                 seen = watch.agents.get(agent.agent) if watch is not None else None

@@ -6,6 +6,7 @@ from dogwatch.actions.hands import MachineHands
 from dogwatch.crew.shared.starting import CrewStarter
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.world.home import Home
 
@@ -22,5 +23,5 @@ class CrewHands(MachineHands):
 
 
 def _settings(ledger: Store | None) -> HostSettings:
-    host = ledger.read(lambda reader: load(reader, HostRecord, "host")) if ledger is not None else None
+    host = ledger.read(lambda reader: load(reader, HostRecord, keys.HOST)) if ledger is not None else None
     return host.settings if host is not None else HostSettings()

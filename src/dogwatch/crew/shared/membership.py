@@ -13,6 +13,7 @@ from dogwatch.coordination import crew
 from dogwatch.crew.shared.worlds import CrewEyes, Starter
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
+from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
@@ -113,7 +114,7 @@ def keep_dispatcher(
     eyes: CrewEyes, starter: Starter, ledger: Store, reviver: Reviver, holder: str, now: Moment
 ) -> CrewRecord | None:
     """Revives a dead dispatcher, one helper at a time, and not while the operator wants it down; returns its record."""
-    dispatcher, down = ledger.read(lambda r: (load(r, CrewRecord, "crew//dispatcher"), r.get("down")))
+    dispatcher, down = ledger.read(lambda r: (load(r, CrewRecord, keys.crew("", "dispatcher")), r.get(keys.DOWN)))
     life = eyes.life(dispatcher.process) if dispatcher is not None else "dead"
     if down is not None or not reviver.may_start(dispatcher, life, now, ""):
         return dispatcher

@@ -31,7 +31,7 @@ class Answer:
 
 
 def handle(tx: Tx, caller: Caller, request: Request, seen: None) -> Answer:
-    from dogwatch.coordination.voting import vote
+    from dogwatch.coordination.reviews import vote
 
     name, op_id = request.checkpoint, f"door:{request.op_id}"
     state = vote(tx, caller.view, caller.record, name, request.verdict, request.note, op_id)

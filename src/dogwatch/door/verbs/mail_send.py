@@ -36,7 +36,7 @@ def look(sight: Sight, request: Request) -> Redactor:
 
 
 def handle(tx: Tx, caller: Caller, request: Request, seen: Redactor) -> Answer:
-    from dogwatch.coordination.posting import post
+    from dogwatch.coordination.mail import post
     from dogwatch.coordination.reviews import hear_mail
 
     posted = post(tx, caller.view, caller.record, request.to, request.text, f"door:{request.op_id}")

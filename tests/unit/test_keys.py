@@ -33,9 +33,8 @@ def literal_keys(source: str) -> Iterator[tuple[int, str]]:
     tree = ast.parse(source)
     words = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) and id(node) not in words else None
-        if isinstance(text, str) and text.startswith(PREFIXES):
-            yield node.lineno, text
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in words:
+            yield from [(node.lineno, node.value)] if node.value.startswith(PREFIXES) else []
 
 
 def test_no_two_things_share_a_key() -> None:

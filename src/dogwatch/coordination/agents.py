@@ -10,7 +10,7 @@ from dogwatch.coordination.queues import settle
 from dogwatch.coordination.staffing import staff
 from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import change, load_all, save
+from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model.events.admission import AgentReclaimed, ReclaimRefused
 from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
 from dogwatch.model.events.tasks import TaskReleased
@@ -93,7 +93,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
     """The agent is given up for good; a new one takes its place, its undelivered mail and its work. How often it has
     failed goes along: a new name is no new beginning."""
     _give_back(tx, view, agent)
-    name = f"{agent.place[:28]}-r{agent.replacement_count + 1}"
+    name = _successor_name(tx, agent)
     cause = f"replaced by {name}: {reason}"
     save(
         tx,
@@ -127,6 +127,14 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
         elif message.to == agent.agent:
             expire(tx, message)
     _ask_again(tx, view, successor, agent.agent)
+
+
+def _successor_name(tx: Tx, agent: AgentRecord) -> str:
+    """The next one that is free: long names are cut, so that two agents may have the same beginning."""
+    number = agent.replacement_count + 1
+    while load(tx, AgentRecord, replace(agent, agent=f"{agent.place[:28]}-r{number}").key) is not None:
+        number += 1
+    return f"{agent.place[:28]}-r{number}"
 
 
 def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:

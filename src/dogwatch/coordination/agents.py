@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dogwatch.coordination.admission import Life, ask
+from dogwatch.coordination.launches import agent_launch
 from dogwatch.coordination.mail import expire, put_away
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import settle
@@ -164,6 +166,16 @@ def refuse_reclaim(tx: Tx, run: str, item: Item, why: str) -> bool:
     """The agent of the dispatcher's order does not rest."""
     settle(tx, item)
     return tx.append(ReclaimRefused(order=item.id, why=why, run=run, agent=str(item.body["agent"])))
+
+
+def admit(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> bool:
+    """Whether the gate lets the agent's next incarnation start; where not, its record says why."""
+    answer = ask(tx, agent_launch(tx, view, agent), life)
+    if answer.verdict == "admit":
+        return True
+    if agent.held != answer.reason:
+        note_held(tx, agent, answer.reason)
+    return False
 
 
 def note_held(tx: Tx, agent: AgentRecord, reason: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dogwatch.coordination import agents
 from dogwatch.coordination.admission import ask, look
-from dogwatch.coordination.agents import note_held
 from dogwatch.coordination.launches import agent_launch
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Reader, Tx
@@ -41,15 +41,10 @@ def waits_still(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
 
 def admit_agent(helm: Helm, tx: Tx, view: RunView, agent: AgentRecord) -> bool:
     """Whether the agent may be started; where not, its record says why."""
-    answer = ask(tx, agent_launch(tx, view, agent), helm.world.eyes.life)
-    if answer.verdict == "admit":
-        return True
-    if agent.held != answer.reason:
-        note_held(tx, agent, answer.reason)
-    return False
+    return agents.admit(tx, view, agent, helm.world.eyes.life)
 
 
 def stop_waiting(helm: Helm, agent: AgentRecord) -> None:
     """The agent does not ask for now: it must keep nobody from the place that it waited for."""
     if agent.held:
-        helm.record(lambda tx: note_held(tx, agent, ""))
+        helm.record(lambda tx: agents.note_held(tx, agent, ""))

@@ -22,6 +22,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord
 from dogwatch.policy.needs import is_done
+from dogwatch.sim.refold import Records
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine
 
@@ -152,9 +153,36 @@ def test_a_helper_has_its_role_s_limits_and_gets_mail(ledger: Store, machine: Ma
     finish(machine)
 
 
-def test_agents_of_the_plan_and_successors_are_told_of_by_their_own_events(ledger: Store, machine: Machine) -> None:
+def test_two_agents_whose_long_names_begin_alike_get_a_successor_each(ledger: Store) -> None:
+    twins = Role(name="a-writer-with-a-very-long-name", harness="scripted", count=2)
+    draft = replace(DRAFT, to=twins.agents()[0])
+    plan = replace(PLAN, roles=(twins,), phases=(Phase(name="draft", dispatches=(draft,)),))
+    ledger.run(lambda tx: create_run(tx, plan, "/project", "/out", "/pipeline.yaml"))
+    for name in twins.agents():
+        view = ledger.read(lambda reader: load_run(reader, RUN))
+        stalled = replace(view.agents[name], health="stalled")
+        ledger.run(lambda tx, view=view, old=stalled: replace_agent(tx, view, old, "stalled again", []))  # type: ignore[misc]
+    agents = ledger.read(lambda reader: load_run(reader, RUN)).agents
+    assert {agents[agents[name].successor].replaces for name in twins.agents()} == set(twins.agents())
+    assert len(agents) == 4
+
+
+def test_agents_of_the_plan_are_told_of_with_their_run(machine: Machine) -> None:
     assert not machine.events("agent_staffed")
-    assert machine.view(RUN).agents["writer"].role == "writer"
+    assert machine.events("run_created")[0].body["agents"] == ["writer"]
+
+
+def test_the_records_made_again_from_the_events_have_the_helper(ledger: Store, machine: Machine) -> None:
+    join(ledger)
+    machine.ring()
+    machine.run_until(lambda: bool(machine.events("agent_spawned", "helper")))
+    final = machine.view(RUN)
+    again = Records(final)
+    for event in machine.events():
+        again.fold(event)
+    helper = again.view(PLAN).agents["helper"]
+    assert (helper.role, helper.process) == ("writer", final.agents["helper"].process)
+    assert again.unread == 0
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dogwatch.coordination.admission import Life, ask
+from dogwatch.coordination.launches import agent_launch
 from dogwatch.coordination.mail import expire, put_away
 from dogwatch.coordination.notices import push_notice
 from dogwatch.coordination.queues import settle
 from dogwatch.coordination.staffing import staff
 from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Item, Tx
-from dogwatch.ledger.records import change, load_all, save
+from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import keys
 from dogwatch.model.events.admission import AgentReclaimed, ReclaimRefused
 from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
@@ -96,7 +98,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
     """The agent is given up for good; a new one takes its place, its undelivered mail and its work. How often it has
     failed goes along: a new name is no new beginning."""
     _give_back(tx, view, agent)
-    name = f"{agent.place[:28]}-r{agent.replacement_count + 1}"
+    name = _successor_name(tx, agent)
     cause = f"replaced by {name}: {reason}"
     save(
         tx,
@@ -132,6 +134,14 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
     _ask_again(tx, view, successor, agent.agent)
 
 
+def _successor_name(tx: Tx, agent: AgentRecord) -> str:
+    """The next one that is free: long names are cut, so that two agents may have the same beginning."""
+    number = agent.replacement_count + 1
+    while load(tx, AgentRecord, replace(agent, agent=f"{agent.place[:28]}-r{number}").key) is not None:
+        number += 1
+    return f"{agent.place[:28]}-r{number}"
+
+
 def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
     """A start that failed counts like any other failure of the agent."""
     event = AgentSpawnFailed(incarnation=agent.incarnation, reason=reason, run=agent.run, agent=agent.agent)
@@ -159,6 +169,16 @@ def refuse_reclaim(tx: Tx, run: str, item: Item, why: str) -> bool:
     """The agent of the dispatcher's order does not rest."""
     settle(tx, item)
     return tx.append(ReclaimRefused(order=item.id, why=why, run=run, agent=str(item.body["agent"])))
+
+
+def admit(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> bool:
+    """Whether the gate lets the agent's next incarnation start; where not, its record says why."""
+    answer = ask(tx, agent_launch(tx, view, agent), life)
+    if answer.verdict == "admit":
+        return True
+    if agent.held != answer.reason:
+        note_held(tx, agent, answer.reason)
+    return False
 
 
 def note_held(tx: Tx, agent: AgentRecord, reason: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dogwatch.coordination.admission import Life, ask, note_process
-from dogwatch.coordination.agents import note_held
-from dogwatch.coordination.launches import agent_holder, agent_launch
+from dogwatch.coordination.admission import Life, note_process
+from dogwatch.coordination.agents import admit
+from dogwatch.coordination.launches import agent_holder
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
@@ -19,10 +19,7 @@ from dogwatch.model.view import RunView
 def intend(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> AgentRecord | None:
     """The agent's current incarnation is about to be started; None where the gate does not let it in yet, and then its
     record says why."""
-    answer = ask(tx, agent_launch(tx, view, agent), life)
-    if answer.verdict != "admit":
-        if agent.held != answer.reason:
-            note_held(tx, agent, answer.reason)
+    if not admit(tx, view, agent, life):
         return None
     event = AgentSpawnIntended(incarnation=agent.incarnation, run=agent.run, agent=agent.agent)
     tx.append(event, f"spawn:{agent.key}:{agent.incarnation}")

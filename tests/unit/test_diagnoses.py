@@ -61,7 +61,9 @@ def daydreaming(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Traits]:
         found = diagnose(*facts)
         if found.kind != "silent_turn":
             return found
-        return replace(found, kind=DAYDREAMING, action="ESCALATE", advice="wake it up", stall=f"{found.stall}:dream")
+        evidence = (*found.evidence, "screen: clouds")
+        action = DIAGNOSES[DAYDREAMING].actions[0]
+        return replace(found, kind=DAYDREAMING, evidence=evidence, action=action, advice="wake it up")
 
     def add(**changes: Any) -> Traits:
         row = {"meaning": "it looks out of the `window`", "actions": ("ESCALATE",), "follows": "somebody whistles"}
@@ -114,6 +116,16 @@ def test_the_row_decides_whether_silence_counts_and_how_a_person_is_called(
     assert [notice["kind"] for notice in machine.notices] == ["escalation"]
 
 
+@pytest.mark.parametrize("tells", [True, False])
+def test_the_row_decides_whether_a_nudge_quotes_the_evidence(
+    daydreaming: Callable[..., Traits], ledger: Store, clock: ManualClock, tells: bool
+) -> None:
+    daydreaming(actions=("NUDGE",), nudge_tells_why=tells)
+    machine = dream(ledger, clock, "agent_nudged")
+    nudges = [message for message in machine.view("v-1").messages.values() if message.kind == "nudge"]
+    assert ["screen: clouds" in message.body for message in nudges[:1]] == [tells]
+
+
 def test_a_name_that_another_version_has_written_has_no_traits() -> None:
     assert traits_of("daydreaming") is UNLISTED
     assert traits_of("") is UNLISTED
@@ -150,13 +162,13 @@ def docs_table() -> str:
     return cast("str", script.diagnoses())
 
 
-def dream(ledger: Store, clock: ManualClock) -> Machine:
-    """A run whose writer stops over its task, long enough for every tier."""
+def dream(ledger: Store, clock: ManualClock, until: str = "") -> Machine:
+    """A run whose writer stops over its task: until that event, or long enough for every tier."""
     what = replace(plan(Phase(name="draft", dispatches=(DRAFT,))), limits=LIMITS, notify=Notify(command=("true",)))
     machine = begin(ledger, clock, what, by_incarnation("writer", "silent"))
-    machine.run_until(lambda: bool(machine.events("person_called")))
-    until = machine.now.mono + 2 * LIMITS.tier3_s
-    machine.run_until(lambda: machine.now.mono >= until, 3 * LIMITS.tier3_s)
+    machine.run_until(lambda: bool(machine.events(until or "person_called")))
+    end = machine.now.mono + 2 * LIMITS.tier3_s
+    machine.run_until(lambda: bool(until) or machine.now.mono >= end, 3 * LIMITS.tier3_s)
     assert machine.failures == []
     return machine
 

@@ -88,7 +88,7 @@ def read_answer(kind: type[A], told: Mapping[str, Any]) -> A:
 
 
 def _part(kind: Any, told: Any) -> Any:
-    return read_answer(kind, told) if is_dataclass(kind) else told
+    return read_answer(kind, told) if isinstance(kind, type) and is_dataclass(kind) else told
 
 
 def _call(path: str, line: bytes, timeout_s: float) -> bytes:

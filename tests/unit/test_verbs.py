@@ -235,7 +235,7 @@ def test_a_request_is_what_came_without_unknown_fields_and_without_tokens_in_its
     request = read_request(VERBS.load("report").request, body, Redactor())
     told = dataclasses.asdict(request)
     assert secret not in told.pop("note")
-    assert told == {"result": "done", "task": "", "op_id": "1"}
+    assert told == {"result": "done", "task": "", "op_id": "door:1"}
     assert read_request(VERBS.load("heartbeat").request, {"op_id": "1"}, Redactor()).progress_percent is None
 
 

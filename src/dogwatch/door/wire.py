@@ -72,7 +72,9 @@ def _reader(name: str, hint: Any, default: Any) -> Reader:
         return partial(_whole, argument.read)
     if get_origin(plain) is Literal:
         return partial(_choice, name, argument.called or name, get_args(plain))
-    if plain is str and (default is MISSING or isinstance(note, CallId)):
+    if isinstance(note, CallId):
+        return lambda body, _: f"door:{text(body, name)}"
+    if plain is str and default is MISSING:
         return lambda body, _: text(body, name)
     if plain is str:
         return partial(_optional_text, name, argument, default)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from dogwatch.cli.commands import COMMANDS
 from dogwatch.cli.framework import run_command
 from dogwatch.door import verbs
 from dogwatch.door.answering import answer
@@ -190,6 +191,7 @@ def test_a_verb_says_what_it_is_for_and_how_it_is_called(name: str) -> None:
 def test_no_verb_stands_where_another_has_its_own_verbs() -> None:
     commands = {place(name)[0] for name in NAMES if len(place(name)) == 2}
     assert not commands & set(NAMES)
+    assert not {place(name)[0] for name in NAMES} & COMMANDS.keys(), "a command with a file of its own hides the verb"
 
 
 DONE = {"result": "done", "op_id": "1"}
@@ -233,7 +235,7 @@ def test_a_request_is_what_came_without_unknown_fields_and_without_tokens_in_its
     request = read_request(VERBS.load("report").request, body, Redactor())
     told = dataclasses.asdict(request)
     assert secret not in told.pop("note")
-    assert told == {"result": "done", "task": "", "op_id": "1"}
+    assert told == {"result": "done", "task": "", "op_id": "door:1"}
     assert read_request(VERBS.load("heartbeat").request, {"op_id": "1"}, Redactor()).progress_percent is None
 
 

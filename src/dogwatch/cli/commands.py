@@ -1,9 +1,7 @@
 """All commands, each with its group and its line in the overview: those that have a file of their own here, and those
-that are made from the verbs of the door."""
+that are made from the verbs of the door. Most commands need to know nothing of verbs, and load nothing of them."""
 
 from __future__ import annotations
-
-from dogwatch.door.registry import VERBS, place
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("For operators", "run a pipeline file until it is delivered or has failed"),
@@ -51,11 +49,15 @@ help text and its example."""
 
 def verbs_of(command: str) -> list[str]:
     """The names of the verbs that the command is made from; none where it is not made from verbs."""
+    from dogwatch.door.registry import VERBS, place
+
     return [name for name in VERBS.names() if place(name)[0] == command]
 
 
 def words_of(command: str) -> tuple[str, str, str]:
     """What is said of a command that is made from verbs: its line in the overview, its help text and its example."""
+    from dogwatch.door.registry import VERBS
+
     if command in GROUPS:
         return GROUPS[command]
     first, *others = [VERBS.load(name) for name in verbs_of(command)]
@@ -67,6 +69,8 @@ def words_of(command: str) -> tuple[str, str, str]:
 
 def all_commands() -> dict[str, tuple[str, str]]:
     """Every command with its group and its line in the overview, in the order in which people read them."""
+    from dogwatch.door.registry import VERBS, place
+
     shown = {name: entry for name, entry in COMMANDS.items() if entry[0]}
     agents = {command: ("For agents", words_of(command)[0]) for command in (place(name)[0] for name in VERBS.names())}
     return {**shown, **agents, **COMMANDS}

@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from dogwatch.door.verb import wire_name
@@ -81,12 +81,14 @@ def read_answer(kind: type[A], told: Mapping[str, Any]) -> A:
     hints, values = get_type_hints(kind), {}
     for field in fields(kind):  # type: ignore[arg-type]
         if (name := wire_name(field.name)) in told:
+            of = next(iter(get_args(hints[field.name])), None)
             value = told[name]
-            is_list = isinstance(value, list)
-            values[field.name] = (
-                tuple(read_answer(get_args(hints[field.name])[0], one) for one in value) if is_list else value
-            )
+            values[field.name] = tuple(_part(of, one) for one in value) if isinstance(value, list) else value
     return kind(**values)
+
+
+def _part(kind: Any, told: Any) -> Any:
+    return read_answer(kind, told) if isinstance(kind, type) and is_dataclass(kind) else told
 
 
 def _call(path: str, line: bytes, timeout_s: float) -> bytes:

@@ -62,7 +62,8 @@ class Argument:
 
 
 class CallId:
-    """Marks the field that names the call: whatever is recorded of it is recorded once. The calling side makes it."""
+    """Marks the field that names the call: whatever is recorded of it is recorded once. The calling side makes it;
+    the door puts `door:` before it, and so no call has the id of anything else that is recorded once."""
 
 
 NOTE_BYTES_MAX = 16 * 1024

@@ -6,7 +6,7 @@ Fields that a request does not have are ignored: an agent may be newer than its 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -30,8 +30,12 @@ def write_answer(answer: Any) -> dict[str, Any]:
     for field in fields(answer):
         value = getattr(answer, field.name)
         if field.default is MISSING or value != field.default:
-            told[wire_name(field.name)] = [write_answer(one) for one in value] if isinstance(value, tuple) else value
+            told[wire_name(field.name)] = [_plain(one) for one in value] if isinstance(value, tuple) else value
     return told
+
+
+def _plain(value: Any) -> Any:
+    return write_answer(value) if is_dataclass(value) else value
 
 
 def text(body: Mapping[str, Any], name: str) -> str:
@@ -68,7 +72,9 @@ def _reader(name: str, hint: Any, default: Any) -> Reader:
         return partial(_whole, argument.read)
     if get_origin(plain) is Literal:
         return partial(_choice, name, argument.called or name, get_args(plain))
-    if plain is str and (default is MISSING or isinstance(note, CallId)):
+    if isinstance(note, CallId):
+        return lambda body, _: f"door:{text(body, name)}"
+    if plain is str and default is MISSING:
         return lambda body, _: text(body, name)
     if plain is str:
         return partial(_optional_text, name, argument, default)

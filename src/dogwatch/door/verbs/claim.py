@@ -44,7 +44,7 @@ def look(sight: Sight, request: Request) -> Mapping[str, str]:
 def handle(tx: Tx, caller: Caller, request: Request, seen: Mapping[str, str]) -> Answer:
     from dogwatch.coordination.reporting import take
 
-    text = take(tx, caller.view, caller.record, request.task, seen, f"door:{request.op_id}")
+    text = take(tx, caller.view, caller.record, request.task, seen, request.op_id)
     return Answer(task=request.task, text=text)
 
 

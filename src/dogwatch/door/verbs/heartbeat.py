@@ -30,7 +30,7 @@ class Answer:
 def handle(tx: Tx, caller: Caller, request: Request, seen: None) -> Answer:
     from dogwatch.coordination.agents import beat
 
-    beat(tx, caller.view, caller.record, request.progress_percent, f"door:{request.op_id}")
+    beat(tx, caller.view, caller.record, request.progress_percent, request.op_id)
     return Answer()
 
 

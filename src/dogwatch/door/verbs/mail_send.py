@@ -39,7 +39,7 @@ def handle(tx: Tx, caller: Caller, request: Request, seen: Redactor) -> Answer:
     from dogwatch.coordination.mail import post
     from dogwatch.coordination.reviews import hear_mail
 
-    posted = post(tx, caller.view, caller.record, request.to, request.text, f"door:{request.op_id}")
+    posted = post(tx, caller.view, caller.record, request.to, request.text, request.op_id)
     if posted.has_gone:
         hear_mail(tx, caller.view, posted.letter, seen)
     return Answer(message=posted.letter.id, held=posted.held)

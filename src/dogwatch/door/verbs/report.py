@@ -33,8 +33,7 @@ class Answer:
 def handle(tx: Tx, caller: Caller, request: Request, seen: None) -> Answer:
     from dogwatch.coordination.reporting import report
 
-    op_id = f"door:{request.op_id}"
-    task, state = report(tx, caller.view, caller.record, request.task, request.result, request.note, op_id)
+    task, state = report(tx, caller.view, caller.record, request.task, request.result, request.note, request.op_id)
     return Answer(task=task, state=state)
 
 

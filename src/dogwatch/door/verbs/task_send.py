@@ -89,8 +89,8 @@ class Answer:
 def handle(tx: Tx, caller: Caller, request: Request, seen: None) -> Answer:
     from dogwatch.coordination.reporting import give
 
-    op_id = f"door:{request.op_id}"
-    task = give(tx, caller.view, caller.record, request.to, request.text, request.expect_s, request.outputs, op_id)
+    marker = (request.expect_s, request.outputs)
+    task = give(tx, caller.view, caller.record, request.to, request.text, *marker, request.op_id)
     return Answer(task=task)
 
 

@@ -121,9 +121,8 @@ class Ship(Machine):
         return Counted(self, berth)
 
     def start_job(self, key: str, seconds: float, code: int = 0) -> ProcessId:
-        kind, _, rest = key.partition("/")
-        if kind != "notice":
-            self.note_start(f"{kind}:{rest.rpartition('/')[0]}")
+        if not key.startswith("notice:"):
+            self.note_start(key.rpartition("/")[0])
         return super().start_job(key, seconds, code)
 
     def tick(self) -> None:

@@ -174,10 +174,10 @@ class VirtualHands(VirtualCrewHands):
 
     def start_gate(self, run: RunRecord, phase: int, plan: Gate, attempt: int) -> ProcessId:
         code = 1 if self._machine.mishap("gate", None) == "fail" else 0
-        return self._machine.start_job(f"gate {run.run} {phase} {plan.name} {attempt}", self._machine.gate_s, code)
+        return self._machine.start_job(f"gate:{run.run}/{phase}/{plan.name}/{attempt}", self._machine.gate_s, code)
 
     def gate_result(self, run: str, phase: int, plan: Gate, attempt: int) -> tuple[int, str] | None:
-        job = self._machine.finished(f"gate {run} {phase} {plan.name} {attempt}")
+        job = self._machine.finished(f"gate:{run}/{phase}/{plan.name}/{attempt}")
         return None if job is None else (job.code, "it says no" if job.code else "")
 
     def gate_words(self, run: str, phase: int, plan: Gate, attempt: int) -> str:
@@ -188,23 +188,23 @@ class VirtualHands(VirtualCrewHands):
 
     def start_notice(self, run: str, item: str, notice: Mapping[str, str], attempt: int, ways: Notify) -> ProcessId:
         self._machine.notices.append(dict(notice))
-        return self._machine.start_job(f"notice {run} {item} {attempt}", 0.0)
+        return self._machine.start_job(f"notice:{run}/{item}/{attempt}", 0.0)
 
     def notice_result(self, run: str, item: str, attempt: int) -> list[tuple[str, str]] | None:
-        return [("virtual", "")] if self._machine.finished(f"notice {run} {item} {attempt}") else None
+        return [("virtual", "")] if self._machine.finished(f"notice:{run}/{item}/{attempt}") else None
 
     def start_check_in(
         self, run: RunRecord, plan: Plan, agent: AgentRecord, item: str, question: str, attempt: int
     ) -> ProcessId:
-        return self._machine.start_job(f"check-in {run.run} {item} {attempt}", CHECK_IN_S)
+        return self._machine.start_job(f"check-in:{run.run}/{item}/{attempt}", CHECK_IN_S)
 
     def check_in_result(self, run: str, item: str, attempt: int) -> tuple[int, str, str] | None:
-        job = self._machine.finished(f"check-in {run} {item} {attempt}")
+        job = self._machine.finished(f"check-in:{run}/{item}/{attempt}")
         return None if job is None else (job.code, "I am at it.", "")
 
     def forget_check_in(self, run: str, item: str, attempts: int) -> None:
         for attempt in range(1, attempts + 1):
-            self._machine.jobs.pop(f"check-in {run} {item} {attempt}", None)
+            self._machine.jobs.pop(f"check-in:{run}/{item}/{attempt}", None)
 
     def dismiss(self, agent: AgentRecord) -> None:
         one = self._one(agent)

@@ -242,7 +242,7 @@ class Machine:
 
     def end_jobs(self, run: str) -> None:
         """What is left of the run's gates and check-ins."""
-        for key in [key for key in self.jobs if key.startswith((f"gate {run} ", f"check-in {run} "))]:
+        for key in [key for key in self.jobs if key.startswith((f"gate:{run}/", f"check-in:{run}/"))]:
             self.kill(self.jobs.pop(key).process)
 
     def used_bytes(self) -> int:

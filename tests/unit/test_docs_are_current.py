@@ -35,21 +35,21 @@ def test_a_page_that_was_changed_by_hand_is_noticed_and_written_anew(tmp_path: P
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     assert docs(folder=tmp_path).returncode == 0
-    for name, right, wrong in (
-        ("docs/reference/events.md", "run_created", "run_made"),
-        ("docs/concepts.md", "| `silent_turn` |", "| `quiet_turn` |"),
-        ("docs/architecture.md", "    policy --> model\n", "    model --> policy\n"),
-    ):
-        page = tmp_path / name
-        whole = page.read_text()
-        assert right in whole
-        page.write_text(whole.replace(right, wrong))
-        noticed = docs("--check", folder=tmp_path)
-        assert noticed.returncode == 1
-        assert f"{name} is not current" in noticed.stderr
-        assert "hint: make docs" in noticed.stderr
-        assert docs(folder=tmp_path).stdout == f"written: {name}\n"
-        assert page.read_text() == whole
+    wrong_words = {
+        "docs/reference/events.md": ("run_created", "run_made"),
+        "docs/concepts.md": ("| `silent_turn` |", "| `quiet_turn` |"),
+        "docs/architecture.md": ("    policy --> model\n", "    model --> policy\n"),
+    }
+    whole = {name: (tmp_path / name).read_text() for name in wrong_words}
+    for name, (right, wrong) in wrong_words.items():
+        assert right in whole[name]
+        (tmp_path / name).write_text(whole[name].replace(right, wrong))
+    noticed = docs("--check", folder=tmp_path)
+    assert noticed.returncode == 1
+    assert "hint: make docs" in noticed.stderr
+    assert all(f"{name} is not current" in noticed.stderr for name in wrong_words)
+    assert set(docs(folder=tmp_path).stdout.splitlines()) == {f"written: {name}" for name in wrong_words}
+    assert {name: (tmp_path / name).read_text() for name in wrong_words} == whole
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

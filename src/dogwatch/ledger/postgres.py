@@ -129,6 +129,8 @@ class PostgresStore:
                     raise
                 if isinstance(cause, ConnectionLostError):
                     self._drop()
+                    if self._ears.closed and not tx.committing:
+                        raise  # the transaction has closed its own store: nobody is away
                     away_until = away_until or time.monotonic() + self._away_s
                     if tx.committing and self._was_committed(tx, str(cause), away_until):
                         break

@@ -143,8 +143,12 @@ def waits_for_mail(until_s: float) -> Script:
 
 def stops_over_its_letter(who: VirtualAgent, header: Header) -> str:
     """The writer asks the judge something and stops; the judge takes the letter a while later and does not answer."""
+
+    def acknowledge() -> None:
+        who.call("mail_ack", message=header.id)
+
     if who.name == "judge" and header.kind == "mail":
-        who.after(12.0, lambda: who.call("mail_ack", message=header.id))
+        who.after(12.0, acknowledge)
         return "silent"
     if who.name == "writer" and header.kind == "dispatch":
         who.call("mail_send", to="judge", text="May I?")

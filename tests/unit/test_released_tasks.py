@@ -125,3 +125,12 @@ def test_a_task_that_an_earlier_version_returned_to_its_owner_is_done_by_it(ledg
     machine.mishap = lambda what, agent: ""
     machine.run_until(lambda: len(machine.events("task_dispatched", "writer")) == 2, 60)
     assert finish(machine, 1200)[0] == "COMPLETED"
+
+
+def test_a_task_that_is_given_up_with_its_holder_is_told_with_its_name(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, with_limits(THREE_PHASES), hangs)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    machine.mishap = lambda what, agent: "fail" if what == "spawn" else ""
+    machine.kill(machine.agents["writer"].process)
+    assert finish(machine)[0] == "FAILED"
+    assert [event.agent for event in machine.events("task_failed")] == ["writer"]

@@ -137,7 +137,8 @@ LIFECYCLE_WORDS = {
     "message": "From the captain or from another agent. It is delivered when the agent's client says so"
     " itself, through a hook; a plain command has none, and then it is delivered when it was typed.",
     "task": "The unit of work. The task of an agent that died or stalled is pending again, without an owner and without"
-    " counting as an attempt; returned is work that was refused; accepted means that the outputs were read.",
+    " counting as an attempt; returned is work that was refused; accepted means that the outputs have changed since the"
+    " dispatch and are large enough.",
     "checkpoint": "A review. Each round asks every reviewer; revised returns the author's task with the notes.",
 }
 

@@ -141,6 +141,21 @@ def waits_for_mail(until_s: float) -> Script:
     return script
 
 
+def stops_over_its_letter(who: VirtualAgent, header: Header) -> str:
+    """The writer asks the judge something and stops; the judge takes the letter a while later and does not answer."""
+
+    def acknowledge() -> None:
+        who.call("mail_ack", message=header.id)
+
+    if who.name == "judge" and header.kind == "mail":
+        who.after(12.0, acknowledge)
+        return "silent"
+    if who.name == "writer" and header.kind == "dispatch":
+        who.call("mail_send", to="judge", text="May I?")
+        return "silent"
+    return ""
+
+
 SCENES: dict[str, tuple[Plan, Script]] = {
     "nobody stalls": (replace(THREE_PHASES, limits=LIMITS), lambda who, header: ""),
     "a silent turn": (ONE_PHASE, first("writer", "silent")),
@@ -148,6 +163,7 @@ SCENES: dict[str, tuple[Plan, Script]] = {
     "a death": (ONE_PHASE, first("writer", "die")),
     "a lost report": (ONE_PHASE, first("writer", "lose_report")),
     "a long wait": (ONE_PHASE, waits_for_mail(200.0)),
+    "a letter that was taken": (ONE_PHASE, stops_over_its_letter),
 }
 
 
@@ -179,7 +195,8 @@ def test_the_events_alone_give_the_records_again(ledger: Store, clock: ManualClo
             kept, attempt=found.attempt, marker={}, outputs=found.outputs, note="", rescued=found.rescued
         )
     for agent, record in final.agents.items():
-        for name in ("incarnation", "process", "confirmed", "nudges", "probed", "interrupts", "stalled", "successor"):
+        known = "incarnation process confirmed nudges probed interrupts stalled answered successor"
+        for name in known.split():
             assert getattr(records.agents[agent], name) == getattr(record, name), (agent, name)
     assert records.checkpoints == {name: replace(one, notes="") for name, one in final.checkpoints.items()}
 

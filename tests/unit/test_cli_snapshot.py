@@ -183,10 +183,16 @@ def test_a_claim_is_shown_with_its_beginning_its_expiry_and_how_far_its_holder_i
     store.run(lambda tx: change(tx, TaskRecord, f"task/{name}/audit.auditor-1", _given_back))
     held = look(store, name)["runs"][0]["tasks"][1]
     assert (held["claimed_at"], held["progress_percent"]) == (None, None), "nobody has it"
+    store.run(lambda tx: change(tx, TaskRecord, f"task/{name}/audit.auditor-1", _given_up))
+    assert look(store, name)["runs"][0]["tasks"][1]["claimed_at"] is None, "nobody had it when it failed"
 
 
 def _given_back(task: TaskRecord) -> TaskRecord:
     return replace(task, state="returned")
+
+
+def _given_up(task: TaskRecord) -> TaskRecord:
+    return replace(task, state="failed", agent="", former=task.agent, finished=task.dispatched)
 
 
 def test_a_claim_expires_by_its_risk_and_by_the_limits_of_its_dispatch_and_role(store: Store) -> None:

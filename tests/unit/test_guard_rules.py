@@ -113,3 +113,17 @@ def test_a_program_is_known_under_another_case_and_with_a_version(name: str) -> 
 def test_a_program_in_another_case_is_judged_like_itself() -> None:
     for command in ("poetry run tmux kill-server", "Poetry run tmux kill-server", "POETRY run tmux kill-server"):
         assert judge(command, Caller()).rule.startswith("tmux"), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x=ls; f() { LOCAL x; x=tmux; }; f; $x kill-server",
+        "x=ls; f() { declare3 x; x=tmux; }; f; $x kill-server",
+        "x=tmux; EXPORT x=ls; $x kill-server",
+        "x=tmux; Unset x; $x kill-server",
+        "ALIAS tmux=ls; tmux kill-server",
+    ],
+)
+def test_what_only_looks_like_a_command_of_the_shell_changes_nothing_in_it(command: str) -> None:
+    assert judge(command, Caller()).rule == "tmux.kill-server"

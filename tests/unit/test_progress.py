@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent
+from unit.test_virtual_stalls import hangs, with_limits
 from unit.test_virtual_world import THREE_PHASES, begin, by_incarnation, clock, finish, ledger
 
 __all__ = ["clock", "ledger"]
@@ -50,6 +53,26 @@ def test_a_new_incarnation_begins_without_progress(ledger: Store, clock: ManualC
     machine.kill(machine.agents["writer"].process)
     machine.run_until(lambda: bool(machine.events("agent_restarted", "writer")), 60)
     assert progress(machine) is None
+
+
+@pytest.mark.parametrize("end", ["agent_quarantined", "agent_replaced"])
+def test_an_agent_that_was_given_up_is_not_half_done_for_ever(ledger: Store, clock: ManualClock, end: str) -> None:
+    limits = {"restarts_max": 0} if end == "agent_quarantined" else {}
+    machine = begin(ledger, clock, with_limits(THREE_PHASES, **limits), hangs)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    if end == "agent_replaced":
+        machine.run_until(lambda: machine.view("v-1").tasks["draft"].incarnation == 2)
+    beat(machine, 90)
+    machine.run_until(lambda: bool(machine.events(end, "writer")), 1200)
+    assert progress(machine) is None
+
+
+def test_who_has_nothing_to_do_is_not_on_its_way(ledger: Store, clock: ManualClock) -> None:
+    machine = begin(ledger, clock, THREE_PHASES, hangs_once)
+    machine.run_until(lambda: bool(machine.events("message_delivered", "writer")))
+    call = machine.agents["judge"].call("heartbeat", progress_percent=100)
+    machine.run_until(lambda: bool(call.answers), 10)
+    assert machine.view("v-1").agents["judge"].progress_percent is None
 
 
 def test_work_that_is_over_leaves_no_progress_for_what_comes_next(ledger: Store, clock: ManualClock) -> None:

@@ -384,6 +384,24 @@ def test_a_replaced_reviewer_is_asked_again_and_its_answer_counts(ledger: Store,
     assert machine.agents["judge"].incarnation == 2
 
 
+def test_a_review_whose_reviewer_is_lost_between_two_rounds_is_told_to_have_failed(
+    ledger: Store, clock: ManualClock
+) -> None:
+    def objects(who: VirtualAgent, header: Header) -> str:
+        if who.name != "judge" or header.kind != "checkpoint":
+            return ""
+        who.call("checkpoint", checkpoint="review", verdict="revise", note="too short")
+        return "objected"
+
+    machine = begin(ledger, clock, THREE_PHASES, objects)
+    machine.run_until(lambda: bool(machine.events("checkpoint_answered")))
+    machine.work_s = 200.0
+    machine.mishap = lambda what, agent: "fail" if what == "spawn" else ""
+    machine.kill(machine.agents["judge"].process)
+    assert finish(machine)[1].startswith("checkpoint review failed: reviewer judge is lost")
+    assert [e.body["state"] for e in machine.events("checkpoint_closed")] == ["revised", "failed"]
+
+
 def test_a_task_that_fails_as_often_as_it_may_ends_the_run_with_its_reason(ledger: Store, clock: ManualClock) -> None:
     machine = begin(ledger, clock, THREE_PHASES, by_incarnation("writer", "fail"))
     assert finish(machine) == ("FAILED", "task draft failed: it cannot be done")

@@ -184,3 +184,7 @@ def test_what_the_watchdog_has_seen_counts_and_a_replaced_waiter_is_its_successo
     agents = {**view.agents, "b": replace(view.agents["b"], state="ERROR", successor="b-r1")}
     seen = (Wait("b", "a", "file a.md", 70.0), Wait("p", "a", "task a-task", 90.0), Wait("c", "b", "mail m9", 5.0))
     assert waiters(replace(view, agents=agents), "a", seen) == ("b-r1",)
+
+
+def test_a_phase_that_waits_is_no_agent_of_the_same_name() -> None:
+    assert waiters(view_of("a", "b"), "a", (Wait("b", "a", "task a-task", 90.0),)) == ()

@@ -360,6 +360,7 @@ def _asked(reader: Reader, run: str, checkpoints: list[Body]) -> dict[str, tuple
 def _task(body: Body, until: Moment) -> dict[str, Any]:
     """`age_s` is how long it has been worked on, or took."""
     end = _moment(body.get("finished")) if body["state"] in ("accepted", "failed") else until
+    is_claimed = body["agent"] and body["state"] not in ("pending", "returned")
     return {
         "task": body["task"],
         "phase": body["phase"] + 1,
@@ -373,7 +374,7 @@ def _task(body: Body, until: Moment) -> dict[str, Any]:
         "rescued": body.get("rescued", False),
         "note": body.get("note", ""),
         "sender": body.get("sender", ""),
-        "claimed_at": body.get("dispatched") if body["state"] not in ("pending", "returned") else None,
+        "claimed_at": body.get("dispatched") if is_claimed else None,
     }
 
 

@@ -51,7 +51,7 @@ def restart(
     _give_back(tx, view, agent)
     if counts and len(recent) >= limits.restarts_max:
         cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
-        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause))
+        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause, progress_percent=None))
         tx.append(AgentQuarantined(reason=cause, evidence=tuple(evidence), run=agent.run, agent=agent.agent))
         title = f"{agent.agent} is not started again"
         push_notice(tx, agent.run, "quarantine", f"{agent.agent}:{agent.incarnation}", title, cause, agent.agent)
@@ -109,6 +109,7 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             successor=name,
             cause=cause,
             probed=None,
+            progress_percent=None,
         ),
     )
     successor = staff(tx, view, name, agent.role, predecessor=agent)
@@ -229,12 +230,13 @@ def _ask_again(tx: Tx, view: RunView, successor: AgentRecord, asked: str) -> Non
 
 
 def beat(tx: Tx, view: RunView, agent: AgentRecord, progress_percent: float | None, op_id: str) -> None:
-    """The agent says that it lives, and perhaps how far it is."""
+    """The agent says that it lives, and perhaps how far it is with what it has to do."""
     held = view.task_of(agent.agent)
     event = HeartbeatReceived(
         task=held.task if held else "", progress_percent=progress_percent, run=agent.run, agent=agent.agent
     )
-    if tx.append(event, op_id) and progress_percent is not None:
+    is_new = tx.append(event, op_id)
+    if is_new and progress_percent is not None and view.duty_of(agent.agent) is not None:
         change(tx, AgentRecord, agent.key, lambda a: replace(a, progress_percent=float(progress_percent)))
 
 

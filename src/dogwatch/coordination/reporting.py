@@ -71,6 +71,8 @@ def take(tx: Tx, view: RunView, agent: AgentRecord, name: str, marker: Mapping[s
         return dispatch_text(view, task, agent)
     if task.state != "pending":
         raise RefusedError(f"{task.task} is {task.state} already", hint="wait for the next offer")
+    if task.former:
+        raise RefusedError(f"{task.task} was taken, and its holder is gone", hint="wait: the captain gives it out")
     held = view.task_of(agent.agent)
     if held is not None:
         raise RefusedError(f"{agent.agent} holds {held.task} already", hint="report it first")

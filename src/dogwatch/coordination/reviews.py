@@ -63,7 +63,7 @@ def close(tx: Tx, view: RunView, checkpoint: str, state: str, notes: str) -> Non
     # A sub-agent's words may be among those that led to a revision.
     told = "" if state == "revised" and view.run.sensitive else notes
     event = CheckpointClosed(checkpoint=plan.name, round=record.round, state=state, notes=told, run=record.run)
-    tx.append(event, f"close:{record.key}:{record.round}")
+    tx.append(event, f"close:{record.key}:{record.round}:{state}")
 
 
 def return_work(tx: Tx, view: RunView, plan: Checkpoint, notes: str) -> None:

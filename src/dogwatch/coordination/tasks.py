@@ -163,7 +163,8 @@ def fail_task(tx: Tx, task: TaskRecord, reason: str) -> bool:
     count_end(tx, task)
     tell_sender(tx, task, brief.result(task.task, task.agent or task.holders[0], "", reason))
     save(tx, replace(task, state=TASK.step(task.state, "failed"), finished=tx.now, note=reason))
-    tx.append(TaskFailed(task=task.task, note=reason, run=task.run, agent=task.agent), f"failed:{task.key}")
+    holder = task.agent or task.former
+    tx.append(TaskFailed(task=task.task, note=reason, run=task.run, agent=holder), f"failed:{task.key}")
     release_agent(tx, task)
     return True
 

@@ -15,6 +15,8 @@ from dogwatch.model.sight import Sight, ToolCall, Wait
 from dogwatch.model.view import RunView
 
 SENT = "sent task "
+OF_PHASE = ("task ", "checkpoint ")
+"""How what a phase waits for begins."""
 _FILE = re.compile(r"[\w-][\w.-]*\.\w+")
 """What may be the name of a file in a command: a word with an ending."""
 
@@ -154,7 +156,8 @@ def waits_for_tasks(view: RunView, sights: Mapping[str, Sight], now: Moment) -> 
 def waiters(view: RunView, agent: str, seen: Iterable[Wait] = ()) -> tuple[str, ...]:
     """The agents that this one holds up: it owes them an answer, a task or a verdict, or their own work comes after its
     own. `seen` is what the watchdog has found of the graph; an agent at work is not in there, and may still need it."""
-    found = {wait.waiter for wait in seen if wait.target == agent}
+    # The phase under way waits too, and may be called like an agent.
+    found = {wait.waiter for wait in seen if wait.target == agent and not wait.what.startswith(OF_PHASE)}
     for message in view.messages.values():
         if message.to == agent and message.kind == "mail" and message.state != "acknowledged":
             found.add(message.sender)

@@ -241,6 +241,15 @@ class Records:
     def _put_away(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.messages.pop(str(body["message"]), None)
 
+    def _acknowledged(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
+        letter = self.messages.get(str(body["message"]))
+        if letter is not None:
+            sender = letter.sender
+            while sender in self.agents and self.agents[sender].successor:
+                sender = self.agents[sender].successor
+            self._agent(sender, answered=event.at)
+        self._put_away(event, body)
+
     def _asked(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         known = self.checkpoints.get(str(body["checkpoint"]))
         if known is not None:
@@ -326,7 +335,7 @@ _CHANGES: Mapping[str, Callable[[Records, StoredEvent, Mapping[str, Any]], None]
     "message_sent": Records._message_sent,
     "message_delivered": Records._delivered,
     "message_read": Records._read,
-    "message_acknowledged": Records._put_away,
+    "message_acknowledged": Records._acknowledged,
     "message_expired": Records._put_away,
     "checkpoint_asked": Records._asked,
     "checkpoint_answered": Records._answered,

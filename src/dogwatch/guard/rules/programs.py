@@ -12,10 +12,6 @@ from dogwatch.guard.bash.state import NOTHING, UNKNOWN, Texts, World, merged, te
 from dogwatch.guard.bash.tree import AndOr, Command, Literal, Pipeline, Script, Simple, Word
 from dogwatch.guard.rules import paths
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from dogwatch.guard.bash.call import Rule
-
 _CANDIDATES_MAX = 40
 _SPECIFIC = ("tmux", "pkill", "killall", "kill")
 _CODE_OPTIONS = ("-c", "-e", "-x", "--exec", "--command", "--cmd", "--run", "--shell", "--eval", "--execute")
@@ -61,9 +57,7 @@ def run_program(call: Call) -> Texts:
     if generates(call):
         return GENERATED_CODE
     if meant := known_as(call.name):
-        # Rules tell the programs that they serve apart by the name in the table.
-        call.name = meant
-        return _rule(meant)(call)
+        return _judged_as(call, meant)
     if "/" in name:
         files.ran.append((call.path(name), ""))
     return unknown_program(call)
@@ -86,10 +80,17 @@ def known_as(name: str) -> str:
     return next((one for one in (name, folded, folded.rstrip("0123456789.-")) if one in RULES), "")
 
 
-def _rule(name: str) -> "Rule":
+def _judged_as(call: Call, meant: str) -> Texts:
+    """By the rule of that name in the table: rules tell the programs that they serve apart by it."""
     from dogwatch.guard.rules.table import RULES
 
-    return RULES[name]
+    if meant != call.name:
+        # A shell knows its own commands under their exact names alone: another one is a program at most, or none, and
+        # changes no variable, alias or folder of this shell.
+        call.shell = call.shell.copy()
+        call.shell.locals = None if call.shell.locals is None else dict(call.shell.locals)
+    call.name = meant
+    return RULES[meant](call)
 
 
 def _unknown_name(call: Call) -> Texts:
@@ -105,10 +106,7 @@ def _unknown_name(call: Call) -> Texts:
     last = name.rpartition("/")[2]
     if last and known(last):
         meant = known_as(last)
-        if not meant:
-            return unknown_program(call)
-        call.name = meant
-        return _rule(meant)(call)
+        return _judged_as(call, meant) if meant else unknown_program(call)
     candidates = list(RULES) if not without_holes(last) else _candidates(last, call.world)
     if not candidates:
         return UNKNOWN

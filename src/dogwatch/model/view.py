@@ -194,7 +194,7 @@ class RunView:
 
     def _optional(self, message: MessageRecord) -> Duty | None:
         more: dict[str, Any] = {"asked": message.queued, "message": message.id, "nudges": message.nudges}
-        if message.kind == "offer" and self.tasks[message.subject].state == "pending":
+        if message.kind == "offer" and self.tasks[message.subject].is_on_offer:
             return Duty("offer", message.subject, message.delivered, **more)
         if message.kind == "mail" and message.state in ("delivered", "read"):
             # An agent that read it by itself, together with another letter, was told of it by that.

@@ -191,6 +191,16 @@ def test_what_is_no_file_of_the_folder_is_never_loaded() -> None:
         assert VERBS.find(name) is None
 
 
+def test_what_editors_and_archives_leave_in_the_folder_is_no_verb(
+    more_verbs: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for left in (".#claim.py", "._claim.py", "claim.orig.py", "claim copy.py", ".py"):
+        Path(verbs.__path__[-1], left).touch()
+    assert VERBS.names() == NAMES
+    assert run_command(["--help"]) == 0
+    assert "take an offered task" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_who_calls_is_no_part_of_a_request(name: str) -> None:
     verb = VERBS.load(name)

@@ -6,15 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from dogwatch.ledger.api import Store, Tx
+from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change
-from dogwatch.model import keys
 from dogwatch.model.plan import Phase
-from dogwatch.model.records import RunRecord, TaskRecord
+from dogwatch.model.records import TaskRecord
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine
 from unit.test_virtual_stalls import hangs, with_limits
-from unit.test_virtual_world import COLLECT, DRAFT, THREE_PHASES, WORKERS, WRITER, begin, clock, finish, ledger, plan
+from unit.test_virtual_world import (
+    COLLECT,
+    DRAFT,
+    JUDGE,
+    REVIEW,
+    THREE_PHASES,
+    WORKERS,
+    WRITER,
+    begin,
+    clock,
+    finish,
+    ledger,
+    plan,
+)
 
 __all__ = ["clock", "ledger"]
 
@@ -87,28 +99,24 @@ def test_a_task_for_any_of_a_role_stays_open_while_nobody_is_there(ledger: Store
     assert len(machine.events("task_accepted")) == 1
 
 
-def test_an_offer_that_was_taken_does_not_come_back_with_its_task(ledger: Store, clock: ManualClock) -> None:
-    """The run was sent back meanwhile: the task is due when its phase is, and nobody is asked to claim it before."""
-    phases = (Phase(name="draft", dispatches=(DRAFT,)), Phase(name="collect", dispatches=(COLLECT,)))
-    machine = begin(ledger, clock, with_limits(plan(*phases, roles=(WRITER, WORKERS), path="data.csv")))
-    machine.run_until(lambda: machine.view("v-1").run.phase == 1)
-    machine.work_s = 200.0
+def test_an_offer_is_over_once_somebody_has_held_the_task(ledger: Store, clock: ManualClock) -> None:
+    """The run was sent back to an earlier phase, so that nobody may do the task for now."""
+    phases = (Phase(name="draft", dispatches=(DRAFT,), checkpoints=(REVIEW,)), Phase(name="c", dispatches=(COLLECT,)))
+    machine = begin(ledger, clock, plan(*phases, roles=(WRITER, JUDGE, WORKERS), path="data.csv"))
+    machine.run_until(lambda: bool(machine.events("checkpoint_closed")))
+    machine.work_s = 40.0
     machine.run_until(lambda: bool(machine.events("task_claimed")) and bool(machine.events("request_refused")))
-
-    def send_back(tx: Tx) -> None:
-        change(tx, RunRecord, keys.run("v-1"), lambda run: replace(run, phase=0))
-        change(tx, TaskRecord, keys.task("v-1", "draft"), lambda task: replace(task, state="returned"))
-
-    ledger.run(send_back)
-    stay_away(machine)
     first = machine.events("task_claimed")[0].agent
-    machine.kill(machine.agents[first].process)
-    machine.run_until(lambda: bool(machine.events("task_released")))
     (other,) = {"worker-1", "worker-2"} - {first}
-    machine.agents[other].call("claim", task="collect")
-    machine.run_until(lambda: len(machine.events("request_refused", other)) == 2)
-    machine.run_until(lambda: len(machine.events("task_accepted", "writer")) == 2)
-    assert not machine.events("agent_nudged")
+    machine.agents["judge"].call("mail_send", to="writer", text="DISAGREE with draft.md: the figure is wrong")
+    machine.run_until(lambda: bool(machine.events("phase_reopened")))
+    machine.kill(machine.agents[first].process)
+    machine.run_until(lambda: bool(machine.events("agent_restarted", first)))
+    late = machine.agents[other].call("claim", task="collect")
+    machine.run_until(lambda: len(machine.events("task_accepted", "writer")) == 2, 200)
+    assert late.answers[0]["code"] == "refused"
+    assert not machine.events("alert_raised", other)
+    assert finish(machine)[0] == "COMPLETED"
 
 
 def test_a_task_that_an_earlier_version_returned_to_its_owner_is_done_by_it(ledger: Store, clock: ManualClock) -> None:

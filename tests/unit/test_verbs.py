@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import inspect
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -153,9 +154,51 @@ def test_a_new_file_may_be_a_verb_of_a_command_that_there_is_or_of_a_new_one(
     assert 'dogwatch think very-hard "why"' in shown
 
 
+def test_a_captain_has_loaded_every_verb_before_anybody_calls(
+    ledger: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files may be replaced under it by an upgrade, before the first agent reports."""
+    monkeypatch.setattr(VERBS, "_found", {})
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,))), lambda agent, header: "silent")
+    machine.run_until(lambda: bool(machine.events("agent_spawn_intended")))
+    assert sorted(VERBS._found) == sorted(NAMES)
+
+
+def test_a_captain_has_loaded_what_the_handlers_of_its_verbs_import() -> None:
+    code = "import sys, dogwatch.crew.captain.captain; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    needed = set()
+    for name in NAMES:
+        tree = ast.parse(inspect.getsource(sys.modules[VERBS.load(name).handle.__module__]))
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            needed |= {str(node.module) for node in ast.walk(function) if isinstance(node, ast.ImportFrom)}
+    assert "dogwatch.coordination.reporting" in needed
+    assert needed - set(done.stdout.split()) == set()
+
+
+def test_a_file_that_cannot_be_loaded_ends_no_captain(
+    more_verbs: Callable[[str], None], ledger: Store, clock: ManualClock
+) -> None:
+    more_verbs("broken")
+    Path(verbs.__path__[-1], "broken.py").write_text("VERB = unknown", encoding="utf-8")
+    machine = begin(ledger, clock, plan(Phase(name="draft", dispatches=(DRAFT,))))
+    machine.run_until(lambda: machine.view("v-1").run.cleared)
+    assert machine.view("v-1").run.state == "COMPLETED"
+
+
 def test_what_is_no_file_of_the_folder_is_never_loaded() -> None:
     for name in ("", "__init__", "os", "../client", "mail_read.py", "verbs.mail_read"):
         assert VERBS.find(name) is None
+
+
+def test_what_editors_and_archives_leave_in_the_folder_is_no_verb(
+    more_verbs: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for left in (".#claim.py", "._claim.py", "claim.orig.py", "claim copy.py", ".py"):
+        Path(verbs.__path__[-1], left).touch()
+    assert VERBS.names() == NAMES
+    assert run_command(["--help"]) == 0
+    assert "take an offered task" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -69,10 +69,9 @@ def take(tx: Tx, view: RunView, agent: AgentRecord, name: str, marker: Mapping[s
         raise RefusedError(f"{name} is not offered to {agent.agent}")
     if task.state == "claimed" and task.agent == agent.agent and task.incarnation == agent.incarnation:
         return dispatch_text(view, task, agent)
-    if task.state != "pending":
-        raise RefusedError(f"{task.task} is {task.state} already", hint="wait for the next offer")
-    if task.former:
-        raise RefusedError(f"{task.task} was taken, and its holder is gone", hint="wait: the captain gives it out")
+    if not task.is_on_offer:
+        state = f"{task.state} already" if task.state != "pending" else "offered no more"
+        raise RefusedError(f"{task.task} is {state}", hint="wait for the next offer")
     held = view.task_of(agent.agent)
     if held is not None:
         raise RefusedError(f"{agent.agent} holds {held.task} already", hint="report it first")

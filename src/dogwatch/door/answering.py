@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from dogwatch.coordination import reporting  # noqa: F401 - what handlers import must be here when they are first called
 from dogwatch.coordination.agents import note_life
 from dogwatch.coordination.refusals import note_refusal
 from dogwatch.door.caller import Caller, Sight, verified
@@ -62,6 +63,16 @@ class Captain(Protocol):
     def log(self) -> Log: ...
     def record(self, fn: Callable[[Tx], T]) -> T: ...
     def view(self) -> RunView: ...
+
+
+def load_verbs(log: Log, verbs: Registry = VERBS) -> None:
+    """Loads every verb. A captain outlives an upgrade of its own files, and the first report may come after it: it
+    would be answered with half of another version, or not at all. What cannot be loaded fails where it is asked for."""
+    try:
+        for name in verbs.names():
+            verbs.load(name)
+    except Exception as error:
+        log.error("verbs_not_loaded", error=f"{type(error).__name__}: {error}")
 
 
 def answer(captain: Captain, body: Mapping[str, Any], verbs: Registry = VERBS) -> dict[str, Any]:

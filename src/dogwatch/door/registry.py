@@ -50,7 +50,8 @@ def place(name: str) -> tuple[str, ...]:
 
 
 def _is_verb(file: str) -> bool:
-    return file.endswith(".py") and not file.startswith("_")
+    # Editors and archives leave others beside them, such as `.#claim.py`: none of those can be imported.
+    return file.endswith(".py") and not file.startswith("_") and file.removesuffix(".py").isidentifier()
 
 
 VERBS = Folder(verbs.__name__, verbs.__path__)

@@ -184,6 +184,12 @@ class TaskRecord:
     def key(self) -> str:
         return keys.task(self.run, self.task)
 
+    @property
+    def is_on_offer(self) -> bool:
+        """Whether whoever was offered it may claim it. Once it was held, only the captain gives it out: the run may
+        have been sent back to an earlier phase since."""
+        return self.state == "pending" and not self.former
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -194,11 +194,8 @@ class RunView:
 
     def _optional(self, message: MessageRecord) -> Duty | None:
         more: dict[str, Any] = {"asked": message.queued, "message": message.id, "nudges": message.nudges}
-        if message.kind == "offer":
-            task = self.tasks[message.subject]
-            # A task that somebody has taken since is given out by the captain, wherever its holder has gone.
-            is_open = task.state == "pending" and not task.former
-            return Duty("offer", message.subject, message.delivered, **more) if is_open else None
+        if message.kind == "offer" and self.tasks[message.subject].is_on_offer:
+            return Duty("offer", message.subject, message.delivered, **more)
         if message.kind == "mail" and message.state in ("delivered", "read"):
             # An agent that read it by itself, together with another letter, was told of it by that.
             return Duty("mail", message.id, message.delivered or message.read, **more)

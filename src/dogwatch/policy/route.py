@@ -267,7 +267,7 @@ def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
     if any(other.state != "accepted" for other in earlier):
         return []
     candidates = [agent for agent in task.holders if agent in free]
-    if task.state == "pending" and len(task.holders) > 1 and not task.former:
+    if task.is_on_offer and len(task.holders) > 1:
         asked = {
             m.to
             for m in view.messages.values()

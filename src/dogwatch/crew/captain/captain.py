@@ -27,7 +27,7 @@ from dogwatch.crew.captain.versions import look_after_versions
 from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, renew, silent_s
 from dogwatch.crew.shared.worlds import CaptainWorld
-from dogwatch.door.answering import answer
+from dogwatch.door.answering import answer, load_verbs
 from dogwatch.errors import LedgerError, StaleError
 from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load
@@ -116,6 +116,7 @@ class Captain:
         run = helm.view().run
         if not self._prepared:
             helm.world.hands.prepare(run)
+            load_verbs(self.log)
             self._prepared = True
         helm.world.hands.keep_model(run)
         self._hold_launches(helm)

@@ -36,7 +36,7 @@ def look(sight: Sight, request: Request) -> Mapping[str, str]:
 
     caller = sight.caller()
     task = offered(caller.view, caller.record, request.task)
-    if task is None or task.state != "pending":
+    if task is None or not task.is_on_offer:
         return {}
     return sight.marker(caller.view.run.output, outputs_for(caller.view, task, caller.record))
 

@@ -57,7 +57,7 @@ def create_run(
     )
     tx.put(keys.plan(name), encode(plan), 0)
     tx.put(keys.active(name), {}, 0)
-    save(tx, QueuedRun(run=name, number=_next(tx, "queue"), group=group, ceiling=ceiling))
+    save(tx, QueuedRun(run=name, number=_next(tx, keys.QUEUE_NUMBER), group=group, ceiling=ceiling))
     save(tx, run)
     view = RunView(plan=plan, run=run)
     for role in plan.roles:

@@ -268,6 +268,8 @@ def test_an_agent_whose_mail_is_on_its_way_is_not_nudged_for_its_silence() -> No
     # Mail that does not arrive must not hide the silence for ever, and a nudge is no answer.
     assert judged(a_run(AGENT, a_letter(LIMITS.nudge_s)), idle(1000)) == ("silent_turn", "NUDGE", "")
     assert judged(a_run(AGENT, a_letter(0.1, "nudge")), idle(1000)) == ("silent_turn", "NUDGE", "")
+    newer = replace(a_letter(0.1), id="m2")
+    assert judged(a_run(AGENT, a_letter(LIMITS.nudge_s), newer), idle(1000)) == ("silent_turn", "NUDGE", "")
 
 
 def test_an_agent_whose_letter_was_just_acknowledged_has_time_to_get_its_answer() -> None:

@@ -142,3 +142,19 @@ def test_a_task_that_is_given_up_with_its_holder_is_told_with_its_name(ledger: S
     machine.kill(machine.agents["writer"].process)
     assert finish(machine)[0] == "FAILED"
     assert [event.agent for event in machine.events("task_failed")] == ["writer"]
+
+
+def test_a_task_is_not_claimed_before_those_that_it_comes_after(ledger: Store, clock: ManualClock) -> None:
+    """Whoever may hold it knows its name, and could claim it before anybody has offered it."""
+    collect = replace(COLLECT, after=("draft",))
+    machine = begin(ledger, clock, plan(Phase(name="p", dispatches=(DRAFT, collect)), roles=(WRITER, WORKERS)))
+    machine.work_s = 20.0
+    machine.run_until(lambda: bool(machine.events("task_dispatched")) and "worker-1" in machine.agents)
+    early = machine.agents["worker-1"].call("claim", task="collect")
+    machine.run_until(lambda: bool(early.answers))
+    assert (early.answers[0]["code"], early.answers[0]["message"]) == (
+        "refused",
+        "collect cannot begin yet: draft comes first",
+    )
+    assert finish(machine)[0] == "COMPLETED"
+    assert [event.body["task"] for event in machine.events("task_accepted")] == ["draft", "collect"]

@@ -16,6 +16,7 @@ from dogwatch.model.lifecycle import TASK
 from dogwatch.model.plan import Output
 from dogwatch.model.records import AgentRecord, TaskRecord
 from dogwatch.model.view import RunView
+from dogwatch.policy import route
 from dogwatch.policy.markers import imitates_header, wrong_task
 
 TASK_BYTES_MAX = 64 * 1024
@@ -72,6 +73,10 @@ def take(tx: Tx, view: RunView, agent: AgentRecord, name: str, marker: Mapping[s
     if not task.is_on_offer:
         state = f"{task.state} already" if task.state != "pending" else "offered no more"
         raise RefusedError(f"{task.task} is {state}", hint="wait for the next offer")
+    early = [other.task for other in route.tasks_before(view, task) if other.state != "accepted"]
+    if early or task.phase != view.run.phase:
+        after = f": {early[0]} comes first" if early else ""
+        raise RefusedError(f"{task.task} cannot begin yet{after}", hint="wait until it is offered")
     held = view.task_of(agent.agent)
     if held is not None:
         raise RefusedError(f"{agent.agent} holds {held.task} already", hint="report it first")

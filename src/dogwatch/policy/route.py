@@ -249,13 +249,18 @@ def _free_agents(view: RunView) -> set[str]:
     return {agent.agent for agent in ready if agent.agent not in busy}
 
 
+def tasks_before(view: RunView, task: TaskRecord) -> list[TaskRecord]:
+    """The tasks that must be accepted before this one may begin."""
+    dispatch = dispatch_of(view, task)
+    return [other for other in view.tasks.values() if other.dispatch in dispatch.after]
+
+
 def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
     if task.state == "reported":
         return [JudgeReport(task.task)]
     if task.state not in ("pending", "returned"):
         return []
-    dispatch = dispatch_of(view, task)
-    earlier = [other for other in view.tasks.values() if other.dispatch in dispatch.after]
+    earlier = tasks_before(view, task)
     broken = [other for other in earlier if other.state == "failed"]
     if broken:
         return [FailTask(task.task, f"it needs {broken[0].task}, which failed")]

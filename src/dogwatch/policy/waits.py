@@ -130,9 +130,11 @@ def waits_for_mail(view: RunView, sights: Mapping[str, Sight], now: Moment) -> l
 
 def coming(view: RunView, agent: str, now: Moment) -> Wait | None:
     """The newest sign that mail for the agent is coming: a letter that is queued for it, or another agent that has
-    acknowledged its letter and may be writing the answer. None where there is no such sign."""
+    acknowledged its letter and may be writing the answer. None where there is no such sign. Of several letters the
+    oldest counts: where that does not arrive, further ones do not either."""
     letters = [message for message in view.waiting_messages(agent) if message.kind == "mail"]
-    found = [Wait(agent, one.sender, f"mail {one.id} is on its way", now.since(one.queued)) for one in letters]
+    waits = [Wait(agent, one.sender, f"mail {one.id} is on its way", now.since(one.queued)) for one in letters]
+    found = [max(waits, key=lambda wait: wait.age_s)] if waits else []
     answered = view.agents[agent].answered
     if answered is not None:
         found.append(Wait(agent, "an answer", "its letter was acknowledged", now.since(answered)))

@@ -18,7 +18,7 @@ from contextlib import closing
 from bench.accuracy_form import Case
 from bench.accuracy_verdict import Trace, judge_trace
 
-JOBS = 16
+JOBS = 12
 """Cases at a time on two cores: they mostly wait."""
 PLAYS_MAX = 3
 

@@ -202,3 +202,21 @@ def test_what_the_captain_had_not_heard_of_is_not_ended_by_it() -> None:
 def test_a_sub_agent_that_goes_on_does_not_keep_the_captain_from_ending_a_turn() -> None:
     turn = after(line("PostToolUse-in-subagent", 8), ended(9, heard=7), turn=LOOPING)
     assert (turn.state, turn.ended) == ("idle", "stop_loop")
+
+
+def started(number: int, mono: float) -> tuple[SpoolLine, SpoolLine]:
+    """The call that starts a sub-agent, the same each time, and the sub-agent's own start."""
+    call = line("PreToolUse", mono, tool_name="Agent", tool_input={"subagent_type": "reader"}, tool_use_id=f"u{number}")
+    return call, line("SubagentStart", mono + 0.1, agent_id=f"a{number}", agent_type="reader")
+
+
+def test_many_sub_agents_that_are_started_side_by_side_are_no_loop() -> None:
+    one_by_one = after(*(one for n in range(10) for one in started(n, 3 + n)), turn=WORKING)
+    all_calls_first = after(*(started(n, 3 + n)[0] for n in range(10)), turn=WORKING)
+    assert (len(one_by_one.subagents), one_by_one.repeats) == (10, 1)
+    assert (len(all_calls_first.announced), all_calls_first.repeats) == (10, 1)
+
+
+def test_the_same_sub_agent_again_and_again_is_a_loop() -> None:
+    lines = [(*started(n, 3 + n), line("SubagentStop", 3.5 + n, agent_id=f"a{n}")) for n in range(10)]
+    assert after(*(one for lap in lines for one in lap), turn=WORKING).repeats == 10

@@ -142,7 +142,9 @@ def _tool_begun(turn: Turn, line: SpoolLine) -> Turn:
     payload = line.payload()
     name = _text(payload.get("tool_name"))
     tool_input = payload.get("tool_input")
-    call = f"{name} {json.dumps(tool_input, sort_keys=True)}" if payload else ""
+    # Who starts one more sub-agent beside others fans out, and repeats nothing, however alike the calls are.
+    fans_out = name in STARTERS and (bool(turn.subagents) or len(turn.announced) > 1)
+    call = f"{name} {json.dumps(tool_input, sort_keys=True)}" if payload and not fans_out else ""
     tool = ToolCall(name, _shown(tool_input), line.mono)
     path = _written(name, tool_input) if isinstance(tool_input, dict) else ""
     wrote = (*(one for one in turn.wrote if one != path), path)[-WROTE_MAX:] if path else turn.wrote

@@ -179,7 +179,7 @@ def test_an_interrupt_ends_it_with_what_was_done_so_far() -> None:
 
         def has_one_seed() -> bool:
             shown.extend(os.read(leader, 4096))
-            # A seed is three nights. Of two jobs one may be held up in a night of the first seed: then the second is done.
+            # A seed is three nights. One of two jobs may be held up in the first seed: then the second is done.
             return re.search(rb" ([6-9]|\d\d+) of 3000 nights", shown) is not None
 
         wait_for(has_one_seed, 120, "the first seed")

@@ -1,4 +1,4 @@
-"""The one gate: whatever is started asks here, in one transaction with its intent, and gets a permit or has to wait.
+"""The one gate: whatever dogwatch starts asks here, in one transaction with its intent, and gets a permit or waits.
 
 A permit belongs to a run, an agent, a gate, a check-in or a program. It has no time of its own that could run out under
 a holder that is only slow: it is given back on evidence, by whoever sees first that its process is dead. So it is never

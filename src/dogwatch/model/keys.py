@@ -80,10 +80,6 @@ def past_message(run: str, message: str) -> str:
     return f"past-message/{run}/{message}"
 
 
-def past_messages(run: str) -> str:
-    return f"past-message/{run}/"
-
-
 def held_message(run: str, message: str) -> str:
     """A letter that must not go out yet."""
     return f"held-message/{run}/{message}"
@@ -103,10 +99,6 @@ def gates(run: str) -> str:
 
 def check_in(run: str, item: str) -> str:
     return f"check-in/{run}/{item}"
-
-
-def check_ins(run: str) -> str:
-    return f"check-in/{run}/"
 
 
 def notice(run: str, item: str) -> str:
@@ -194,10 +186,6 @@ def checks(run: str) -> str:
 
 def hold(run: str, account: str) -> str:
     return f"hold/{run}/{account}"
-
-
-def holds(run: str) -> str:
-    return f"hold/{run}/"
 
 
 def permit(holder: str) -> str:

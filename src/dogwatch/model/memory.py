@@ -68,7 +68,7 @@ class HostSettings:
     """What the operator has set for this host, in `DOGWATCH_HOME/host.yaml`; 0 for a number means: no such limit. A
     role, harness or credential with the cap 0 may not run here at all.
 
-    Nothing inside an agent can write there. `parallel` and `wave` are what holds while nothing is learnt.
+    A sandboxed agent cannot write there. `parallel` and `wave` are what holds while nothing is learnt.
     """
 
     memory_bytes: int = 0

@@ -1,4 +1,4 @@
-"""The operator's settings of a host: `DOGWATCH_HOME/host.yaml`. Nothing inside an agent can write there."""
+"""The operator's settings of a host: `DOGWATCH_HOME/host.yaml`, which is read-only in a sandbox."""
 
 from __future__ import annotations
 

@@ -24,10 +24,12 @@ from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace,
 from dogwatch.crew.captain.posting import ENTER_AGAIN_S
 from dogwatch.crew.shared.tracks import Track
 from dogwatch.harness import harness
+from dogwatch.model.delivery import Delivered, Queued, Read, Typing
+from dogwatch.model.life import NotStarted, Running
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, SettledStall, TaskRecord
 from dogwatch.model.records import Verdict as Vote
 from dogwatch.model.sight import OutputSight, Sight
 from dogwatch.model.view import RunView
@@ -128,7 +130,7 @@ class World:
     def has_mail(self, agent: str, text: str) -> bool:
         found = False
         for message in [one for one in self.messages.values() if one.to == agent and one.kind == "mail"]:
-            self.messages[message.id] = replace(message, state="read", read=self.moment)
+            self.messages[message.id] = replace(message, delivery=Read(at=self.moment, delivered=message.told))
             found = found or text in message.body
         return found
 
@@ -152,10 +154,9 @@ class World:
 
         agent = self.agents[name] = Agent(self, name, incarnation, self.scripts[name], did)
         process = ProcessId(BOOT, agent.root, agent.root)
-        old = self.records.get(name, AgentRecord(run="t-1", agent=name, role=name, state="BUSY"))
-        self.records[name] = replace(
-            old, incarnation=incarnation, process=process, confirmed=self.moment, pane="%1", nudges=0, probed=None
-        )
+        old = self.records.get(name, AgentRecord(run="t-1", agent=name, role=name, busy=True))
+        life = Running(since=self.moment, process=process, pane="%1")
+        self.records[name] = replace(old, incarnation=incarnation, life=life)
 
     was_outside = False
 
@@ -207,7 +208,7 @@ class World:
             delivered=None,
             marker=marker,
         )
-        self.records[holder] = replace(self.records[holder], nudges=0)
+        self.records[holder] = self.records[holder].while_running(lambda life: replace(life, nudges=0))
         self.send(holder, "dispatch", name)
 
     def send(self, to: str, kind: str, subject: str, *, sender: str = "captain", text: str = "") -> None:
@@ -236,7 +237,7 @@ class World:
             if message.id in agent.turn.receipts:
                 self._received(message)
             elif not message.step and agent.turn.state == "idle" and agent.composer == "" and self._is_idle(agent):
-                self.messages[message.id] = replace(message, step="pasted", step_at=self.moment)
+                self.messages[message.id] = replace(message, typing=Typing(step="pasted", at=self.moment))
                 self._type(agent, message)
 
     def _type(self, agent: Agent, message: MessageRecord) -> None:
@@ -255,8 +256,9 @@ class World:
         return harness("scripted").read(agent.lines()).state == "idle"
 
     def _received(self, message: MessageRecord) -> None:
-        state = "delivered" if message.state == "queued" else message.state
-        self.messages[message.id] = replace(message, state=state, delivered=self.moment, step="")
+        read = message.delivery if isinstance(message.delivery, Read) else None
+        delivery = replace(read, delivered=self.moment) if read is not None else Delivered(at=self.moment)
+        self.messages[message.id] = replace(message, delivery=delivery, typing=None)
         task = self.tasks.get(message.subject)
         if message.kind == "dispatch" and task is not None:
             self.tasks[task.task] = replace(task, delivered=self.moment)
@@ -298,11 +300,11 @@ class World:
         task = self.view.task_of(name)
         if task is not None:
             self.tasks[task.task] = replace(task, state="returned")
-        record = self.records[name] = replace(self.records[name], process=None, confirmed=None)
+        record = self.records[name] = replace(self.records[name], life=NotStarted())
         for message in [one for one in self.messages.values() if one.to == name]:
             if message.kind == "mail":
                 incarnation = record.incarnation + 1
-                self.messages[message.id] = replace(message, state="queued", step="", incarnation=incarnation)
+                self.messages[message.id] = replace(message, delivery=Queued(), typing=None, incarnation=incarnation)
             else:
                 del self.messages[message.id]
 
@@ -439,12 +441,11 @@ class Watched(World):
                 self.trace.add(Said(self.time.now, found.kind, "; ".join(found.evidence)))
             self._tend(name, sights[name])
             record = self.records[name]
-            if found.action and record.process is not None and not record.was_alerted(found.stall, now):
+            if found.action and record.running and not record.was_alerted(found.stall, now):
                 acted = self._act(name, found)
                 again_s = LOOK_AGAIN_S if not acted else ONCE_S if found.action == "ESCALATE" else self.limits.nudge_s
-                self.records[name] = replace(
-                    self.records[name], stall=found.stall, stall_again=now.plus(again_s), alerts=record.alerts + 1
-                )
+                settled = SettledStall(stall=found.stall, again=now.plus(again_s))
+                self.records[name] = replace(self.records[name], settled=settled, alerts=record.alerts + 1)
 
     def _act(self, name: str, found: Diagnosis) -> bool:
         record, duty = self.records[name], self.view.duty_of(name)
@@ -458,7 +459,7 @@ class Watched(World):
         elif action == "PROBE":
             if record.probed is not None:
                 return False
-            self.records[name] = replace(record, probed=self.moment)
+            self.records[name] = record.while_running(lambda life: replace(life, probed=self.moment))
             self.send(name, "health_check", name)
         elif action == "HOLD":
             if self.time.now < self._held_until:
@@ -470,7 +471,7 @@ class Watched(World):
             if duty is None or any(one.kind == "nudge" for one in self.view.waiting_messages(name)):
                 return False
             if record.nudges < self.limits.nudges_max:
-                self.records[name] = replace(record, nudges=record.nudges + 1)
+                self.records[name] = record.while_running(lambda life: replace(life, nudges=life.nudges + 1))
                 self.send(name, "nudge", duty.subject)
             elif duty.kind in ("offer", "mail"):
                 return False
@@ -487,7 +488,7 @@ class Watched(World):
         if record.probed is None:
             return
         if max(sight.turn.newest, sight.life) > record.probed.mono:
-            self.records[name] = replace(record, probed=None)
+            self.records[name] = record.while_running(lambda life: replace(life, probed=None))
         elif self.moment.since(record.probed) >= self.limits.probe_s and sight.process == "alive":
             self._note(name, "RESTART", "stalled")
             self.restart(name)

@@ -20,6 +20,7 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.model.life import Finished, Running
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -94,8 +95,8 @@ def _add_run(tx: Tx, *, ended: bool) -> None:
     run = create_run(tx, _plan(), "/project", "/project/out", "/project/pipeline.yaml")
     process = ProcessId(tx.now.boot, 2, 1)
     for agent in load_all(tx, AgentRecord, f"agent/{run.run}/"):
-        state = "SUCCEEDED" if ended else "BUSY"
-        save(tx, replace(agent, state=state, process=process, intended=tx.now, confirmed=tx.now))
+        life = Running(since=tx.now, process=process)
+        save(tx, replace(agent, busy=not ended, life=Finished(last=life) if ended else life))
         for phase in range(2):
             task = TaskRecord(
                 run=run.run,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from bench.harness import Figure
+from dogwatch.model.life import Running
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -91,7 +92,12 @@ def fleet(count: int) -> tuple[RunView, Mapping[str, Sight]]:
     for number, name in enumerate(role.agents()):
         process = ProcessId("boot", 1000 + number, number)
         agents[name] = AgentRecord(
-            run="bench-1", agent=name, role="worker", incarnation=1, process=process, confirmed=begun, state="BUSY"
+            run="bench-1",
+            agent=name,
+            role="worker",
+            incarnation=1,
+            life=Running(since=begun, process=process),
+            busy=True,
         )
         if number % 5:
             tasks[name] = TaskRecord(

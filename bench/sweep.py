@@ -23,6 +23,7 @@ from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import save
 from dogwatch.model.codec import encode
+from dogwatch.model.life import Running
 from dogwatch.model.plan import Limits
 from dogwatch.model.process import ProcessId
 from dogwatch.world import tmux
@@ -119,7 +120,8 @@ def _record(tx: Tx, agents: Sequence[Agent]) -> None:
     save(tx, replace(view.run, run=RUN))
     tx.put(f"plan/{RUN}", encode(view.plan))
     for record, agent in zip(view.agents.values(), agents, strict=True):
-        save(tx, replace(record, run=RUN, process=agent.process, pane=agent.pane, confirmed=tx.now))
+        life = Running(since=tx.now, process=agent.process, pane=agent.pane)
+        save(tx, replace(record, run=RUN, life=life))
     for task in view.tasks.values():
         save(tx, replace(task, run=RUN, dispatched=tx.now, delivered=tx.now))
 

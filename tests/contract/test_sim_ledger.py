@@ -346,7 +346,7 @@ def test_an_unchanged_record_is_the_very_same_object() -> None:
     assert first == AGENT
     assert loaded(other) is first
     assert store.run(lambda tx: load_all(tx, AgentRecord, "agent/run/")) == [first]
-    changed = store.run(lambda tx: change(tx, AgentRecord, AGENT.key, lambda agent: replace(agent, state="BUSY")))
+    changed = store.run(lambda tx: change(tx, AgentRecord, AGENT.key, lambda agent: replace(agent, busy=True)))
     assert loaded(other) == changed != first
     store.shrink()
     assert loaded(other) == changed
@@ -356,20 +356,20 @@ def test_no_record_of_a_transaction_that_was_undone_is_ever_seen() -> None:
     store = SimStore(ManualClock())
     store.run(lambda tx: save(tx, AGENT))
 
-    def attempt(state: str) -> Callable[[Tx], None]:
+    def attempt(health: str) -> Callable[[Tx], None]:
         def fn(tx: Tx) -> None:
-            change(tx, AgentRecord, AGENT.key, lambda agent: replace(agent, state=state))
+            change(tx, AgentRecord, AGENT.key, lambda agent: replace(agent, health=health))
             seen = load(tx, AgentRecord, AGENT.key)
             assert seen is not None
-            assert seen.state == state
+            assert seen.health == health
             raise ZeroDivisionError
 
         return fn
 
     # The second attempt has the same key and revision as the first, and another body.
-    for state in ("BUSY", "WAITING"):
+    for health in ("stalled", "unresponsive"):
         with pytest.raises(ZeroDivisionError):
-            store.run(attempt(state))
+            store.run(attempt(health))
         assert loaded(store) == AGENT
 
     def remove(tx: Tx) -> None:
@@ -392,12 +392,12 @@ def test_a_reader_of_an_earlier_instant_sees_the_record_of_that_instant() -> Non
     store.run(lambda tx: save(tx, AGENT))
 
     def look(reader: Reader) -> list[AgentRecord | None]:
-        other.run(lambda tx: save(tx, replace(AGENT, state="BUSY")))
-        assert loaded(other) == replace(AGENT, state="BUSY")
+        other.run(lambda tx: save(tx, replace(AGENT, busy=True)))
+        assert loaded(other) == replace(AGENT, busy=True)
         return [load(reader, AgentRecord, AGENT.key)]
 
     assert store.read(look) == [AGENT]
-    assert loaded(store) == replace(AGENT, state="BUSY")
+    assert loaded(store) == replace(AGENT, busy=True)
 
 
 def test_one_document_may_be_read_as_different_kinds() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dogwatch.model.life import Starting
 from faults.pipelines import PLAIN, one_task
 from support.fleet import Fleet
 from support.helpers import wait_for
@@ -42,7 +43,7 @@ def test_f33_a_captain_killed_in_the_middle_of_a_spawn_finds_the_agent_and_start
     captain = fleet.crew("captain", run)
     assert captain is not None
     record = fleet.view(run).agents["writer"]
-    assert record.intended is not None
+    assert isinstance(record.life, Starting)
     assert record.process is None
     fleet.kill(captain)
     # The successor comes to the same point with a tmux client of its own, while the first one still waits.

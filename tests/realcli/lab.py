@@ -127,7 +127,7 @@ class Lab:
 
         def find() -> ProcessId | None:
             found = self.fleet.view(run).agents.get(agent)
-            return found.process if found is not None and found.confirmed is not None else None
+            return found.running.process if found is not None and found.running else None
 
         process = wait_for(find, 60, lambda: f"{agent} to start\n{self.fleet.tail()}")
         assert process is not None

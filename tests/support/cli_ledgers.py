@@ -13,6 +13,7 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import change, save
+from dogwatch.model.life import Running
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Milestone, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import (
@@ -100,12 +101,12 @@ def go_halfway(store: Store, run: str, pid: int) -> None:
         _admit(tx, run)
         change(tx, RunRecord, f"run/{run}", lambda r: replace(r, state="RUNNING", phase=1, started=tx.now))
         for agent in ("writer", "auditor-1", "auditor-2"):
-            state = "WAITING" if agent == "writer" else "BUSY"
-            alive = partial(replace, state=state, process=process, confirmed=tx.now)
+            life = Running(since=tx.now, process=process)
+            alive = partial(replace, busy=agent != "writer", life=life)
             change(tx, AgentRecord, f"agent/{run}/{agent}", alive)
-        key = f"agent/{run}/auditor-1"
-        second = partial(replace, incarnation=2, restarts=(tx.now,), nudges=1, progress_percent=62.5)
-        change(tx, AgentRecord, key, second)
+        life = replace(life, nudges=1, progress_percent=62.5)
+        second = partial(replace, incarnation=2, restarts=(tx.now,), life=life)
+        change(tx, AgentRecord, f"agent/{run}/auditor-1", second)
         draft = TaskRecord(run=run, task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
         save(tx, replace(draft, state="accepted", agent="writer", attempt=1, dispatched=tx.now, finished=tx.now))
         audit = replace(draft, task="audit.auditor-1", dispatch="audit", phase=1, holders=("auditor-1",))

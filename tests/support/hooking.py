@@ -17,6 +17,7 @@ from typing import Any
 from dogwatch.actions.registry import register
 from dogwatch.guard import hook
 from dogwatch.model import spool
+from dogwatch.model.life import Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
 from dogwatch.world.home import Home
@@ -51,7 +52,7 @@ class HookedAgent:
     def register(self, started: float = -LONG_AGO_S, incarnation: int = INCARNATION) -> None:
         """Adds the agent to the registry, as started so many seconds from now."""
         intended = Moment(boot_id(), time.monotonic() + started, time.time() + started)
-        agent = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=incarnation, intended=intended)
+        agent = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=incarnation, life=Starting(since=intended))
         process = identify(os.getpid(), boot_id())
         assert process is not None
         register(self.home, agent, process)

@@ -18,6 +18,7 @@ from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store, StoredEvent, Tx
 from dogwatch.ledger.copying import records
 from dogwatch.ledger.records import change, save
+from dogwatch.model.life import Running
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.testing.events import PlainEvent
@@ -155,8 +156,8 @@ def fill(store: Store, events: int) -> None:
 
 def _work(tx: Tx, run: str) -> None:
     key = f"agent/{run}/writer"
-    process = ProcessId(tx.now.boot, 1, 1)
-    change(tx, AgentRecord, key, lambda agent: replace(agent, state="WAITING", process=process, incarnation=1))
+    life = Running(since=tx.now, process=ProcessId(tx.now.boot, 1, 1))
+    change(tx, AgentRecord, key, lambda agent: replace(agent, life=life, incarnation=1))
     tx.append(PlainEvent("agent_spawned", {"pid": 1}, run=run, agent="writer"), f"spawned:{key}:1")
     draft = TaskRecord(run=run, task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
     save(tx, replace(draft, state="accepted", agent="writer", attempt=1, dispatched=tx.now, finished=tx.now))

@@ -13,6 +13,7 @@ from dogwatch.coordination.admission import abandoned, ask, look, note_process, 
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import Answer, Demand, Launch, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.life import GivenUp, NotStarted, Starting
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, HostSettings, Readings, Zone
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
@@ -22,6 +23,7 @@ from dogwatch.policy.admission import BLIND_S, PATIENCE_S, WAVE_S, Situation, fi
 from dogwatch.policy.needs import places
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
+from support.lives import running
 
 NOW = Moment("boot", 1000.0, 1_700_000_000.0)
 LEARNT = Demand(mean_bytes=GB, learnt=True)
@@ -514,11 +516,11 @@ def test_a_refusal_leaves_neither_a_permit_nor_a_place_in_the_line() -> None:
 def test_an_agent_that_is_being_started_is_not_gone_whoever_looks() -> None:
     ground = Ground()
     ground.run()
-    ground.agent(intended=ground.clock.now())
+    ground.agent(life=Starting(since=ground.clock.now()))
     mine = agent()
     assert ground.ask(mine) == "admit"
     assert ground.abandoned() == ([], []), "a captain that takes over finds it"
-    ground.agent(intended=ground.clock.now(), state="ERROR")
+    ground.agent(life=GivenUp(cause="x"))
     assert ground.abandoned() == ([mine.holder], [])
 
 
@@ -526,10 +528,10 @@ def test_an_agent_s_permit_goes_with_its_process() -> None:
     ground = Ground()
     ground.run()
     mine, process = agent(), ground.process(7)
-    ground.agent(intended=ground.clock.now())
+    ground.agent(life=Starting(since=ground.clock.now()))
     ground.ask(mine)
     ground.ledger.run(lambda tx: note_process(tx, mine.holder, process))
-    ground.agent(intended=ground.clock.now(), process=process)
+    ground.agent(life=running(ground.clock.now(), process))
     assert ground.abandoned() == ([], [])
     ground.living.discard(process)
     assert ground.abandoned() == ([mine.holder], [])
@@ -539,10 +541,12 @@ def test_f73_the_next_incarnation_is_asked_for_also_while_the_one_before_still_l
     ground = Ground()
     ground.run()
     mine, process = agent(again=True), ground.process(7)
-    ground.agent(intended=ground.clock.now())
+    ground.agent(life=Starting(since=ground.clock.now()))
     ground.ask(mine)
     ground.ledger.run(lambda tx: note_process(tx, mine.holder, process))
-    ground.agent(incarnation=2, held="x")  # its restart was recorded, the old process is still there
+    ground.agent(
+        incarnation=2, life=NotStarted(gate_reason="x")
+    )  # its restart was recorded, the old process is still there
     ground.green("RED")
     assert ground.look(mine) == "hold"
     assert ground.ask(mine) == "hold"
@@ -550,7 +554,7 @@ def test_f73_the_next_incarnation_is_asked_for_also_while_the_one_before_still_l
     assert ground.abandoned() == ([], [])
     ground.green("GREEN")
     assert ground.ask(mine) == "admit"
-    ground.agent(incarnation=2, intended=ground.clock.now())
+    ground.agent(incarnation=2, life=Starting(since=ground.clock.now()))
     ground.living.discard(process)
     assert ground.abandoned() == ([], []), "the permit is the new one's"
 
@@ -573,7 +577,7 @@ def test_a_gate_and_a_check_in_keep_their_permits_until_their_process_is_dead() 
 def test_everything_of_a_run_that_is_cleared_is_free_and_nobody_of_it_waits() -> None:
     ground = Ground(roles={"writer": 1})
     ground.run()
-    ground.agent(intended=ground.clock.now())
+    ground.agent(life=Starting(since=ground.clock.now()))
     launches = [run_launch(), agent(), Launch(kind="gate", holder="gate:r/0/g", run="r")]
     for launch in launches:
         assert ground.ask(launch) == "admit"

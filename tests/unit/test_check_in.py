@@ -15,6 +15,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change
 from dogwatch.model import keys
 from dogwatch.model.keys import checkins_queue
+from dogwatch.model.life import GivenUp
 from dogwatch.model.plan import Plan, Role
 from dogwatch.model.records import AgentRecord
 from support.cli_ledgers import PLAN, add_run, end_run, ledger_at, short_home
@@ -65,7 +66,7 @@ def test_nobody_is_asked_who_cannot_answer(ledger: Store, capsys: pytest.Capture
     assert (code, error) == (77, "writer, a command, has no conversation that could be asked")
     assert hint == f"dogwatch explain {plain}/writer says what it is doing"
     assert refusal(capsys, f"{over}/writer", "How far?")[:2] == (77, f"{over} is over (COMPLETED)")
-    ledger.run(lambda tx: change(tx, AgentRecord, f"agent/{run}/writer", lambda a: replace(a, state="ERROR")))
+    ledger.run(lambda tx: change(tx, AgentRecord, f"agent/{run}/writer", lambda a: replace(a, life=GivenUp(cause="x"))))
     code, error, hint = refusal(capsys, f"{run}/writer", "How far?")
     assert (code, error, hint) == (77, "writer was given up and reads no mail", "--to AGENT names another one")
     ledger.run(lambda tx: tx.put(keys.DOWN, {"by": 1}))

@@ -17,6 +17,7 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load_all
 from dogwatch.model.keys import checkins_queue
+from dogwatch.model.life import GivenUp
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord
 from support.cli_ledgers import PLAN, ledger_at
@@ -153,8 +154,8 @@ def test_a_token_in_an_answer_is_not_sent(captain: Captain) -> None:
 
 def test_the_answer_goes_to_whoever_stands_in_the_receivers_place(captain: Captain) -> None:
     captain.step()
-    key = f"agent/{captain.run}/auditor-2"
-    captain.store.run(lambda tx: change(tx, AgentRecord, key, lambda a: replace(a, successor="auditor-1")))
+    key, gone = f"agent/{captain.run}/auditor-2", GivenUp(cause="replaced", successor="auditor-1")
+    captain.store.run(lambda tx: change(tx, AgentRecord, key, lambda a: replace(a, life=gone)))
     captain.results[1] = (0, "Half of it.", "")
     captain.step()
     assert captain.letters() == [("auditor-1", "Half of it.")]

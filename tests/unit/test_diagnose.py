@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dogwatch.model.delivery import Delivered, Queued
+from dogwatch.model.life import NotStarted, Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
+from support.lives import running
 
 NOW = Moment("boot", 1000.0, 5000.0)
 LONG_AGO = NOW.plus(-900)
 LIMITS = Limits(nudge_s=30, peek_s=20, startup_s=60)
-AGENT = AgentRecord(
-    run="r-1", agent="writer", role="writer", incarnation=3, process=ProcessId("boot", 42, 7), confirmed=LONG_AGO
-)
+AGENT = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=3, life=running(LONG_AGO))
 DUTY = Duty("task", "draft", LONG_AGO)
 
 
@@ -74,15 +74,16 @@ def test_a_session_that_is_not_seen_says_nothing_while_the_process_lives(session
 
 
 def test_a_spawn_that_is_not_confirmed_is_left_alone() -> None:
-    for agent in (replace(AGENT, process=None), replace(AGENT, confirmed=None)):
+    for life in (NotStarted(), Starting(since=LONG_AGO)):
+        agent = replace(AGENT, life=life)
         result = found(sight(process="dead", session="gone"), agent=agent)
         assert (result.kind, result.action) == ("starting", "")
 
 
 def test_a_client_has_its_time_to_start() -> None:
-    fresh = replace(AGENT, confirmed=NOW.plus(-59))
+    fresh = replace(AGENT, life=running(NOW.plus(-59)))
     assert found(sight("none"), agent=fresh).action == ""
-    late = found(sight("none"), agent=replace(AGENT, confirmed=NOW.plus(-61)))
+    late = found(sight("none"), agent=replace(AGENT, life=running(NOW.plus(-61))))
     assert (late.kind, late.action, late.stall) == ("startup_stall", "RESTART", "#3:start")
 
 
@@ -168,7 +169,7 @@ RUN = RunRecord(run="r-1", spec="", project="", output="", created=LONG_AGO)
 def asked(message: str, delivered: Moment | None) -> MessageRecord:
     return MessageRecord(
         run="r-1", id=message, to="writer", sender="captain", kind="checkpoint", subject="review", body="",
-        queued=LONG_AGO, incarnation=3, delivered=delivered, state="delivered" if delivered else "queued",
+        queued=LONG_AGO, incarnation=3, delivery=Delivered(at=delivered) if delivered else Queued(),
     )  # fmt: skip
 
 

@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 
+from dogwatch.model.life import Interrupt
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
-from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, SettledStall, TaskRecord
 from dogwatch.model.sight import Child, OutputSight, Sight, Subagent, ToolCall, Tree, Turn, Wait
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import WaitGraph
+from support.lives import running
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits()
-AGENT = AgentRecord(
-    run="r-1", agent="writer", role="writer", incarnation=1, process=ProcessId("boot", 42, 7), confirmed=NOW.plus(-9000)
-)
+AGENT = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=1, life=running(NOW.plus(-9000)))
 DUTY = Duty("task", "draft", NOW.plus(-8000), "normal", 1800.0)
 
 
@@ -140,7 +139,7 @@ def test_a_turn_that_the_provider_ended_is_held_first_and_then_asked_to_go_on() 
 
 
 def test_who_has_waited_for_a_person_at_its_start_has_its_time_to_start_when_the_dialog_is_gone() -> None:
-    asked = replace(AGENT, stall="#1:startup_dialog")
+    asked = replace(AGENT, settled=SettledStall(stall="#1:startup_dialog", again=NOW))
     for gone_s, kind in ((0.0, "starting"), (LIMITS.startup_s - 1, "starting"), (LIMITS.startup_s, "startup_stall")):
         sight = Sight(process="alive", session="alive", screen="starting", screen_since=ago(gone_s), turn=Turn())
         assert diagnose(asked, None, sight, LIMITS, NOW).kind == kind, gone_s
@@ -179,7 +178,8 @@ def test_a_screen_that_cannot_be_read_needs_a_further_stop() -> None:
 
 
 def test_a_loop_that_was_interrupted_is_not_interrupted_by_every_alert() -> None:
-    agent = replace(AGENT, interrupts=(NOW.plus(-2),))
+    interrupt = Interrupt(diagnosis="stop_loop", presses=(NOW.plus(-2),))
+    agent = AGENT.while_running(lambda life: replace(life, interrupt=interrupt))
     result = diagnose(agent, DUTY, idle(1, stops=6, screen="busy"), LIMITS, NOW)
     assert (result.kind, result.action) == ("stop_loop", "")
 
@@ -246,7 +246,8 @@ def judged(view: RunView, sight: Sight) -> tuple[str, str, str]:
 def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called_instead() -> None:
     sight = idle(100, failure="overloaded")
     for nudges, action in ((0, "NUDGE"), (LIMITS.nudges_max, "ESCALATE")):
-        assert judged(a_run(replace(AGENT, nudges=nudges)), sight)[1] == action
+        agent = replace(AGENT, life=running(NOW.plus(-9000), nudges=nudges))
+        assert judged(a_run(agent), sight)[1] == action
 
 
 def a_letter(age_s: float, kind: str = "mail") -> MessageRecord:
@@ -373,5 +374,6 @@ def test_a_tool_that_was_interrupted_is_not_interrupted_again_at_once() -> None:
     limits = replace(LIMITS, tool_max_s=60)
     sight = working(2400, tools=tool(2400), children=(child,))
     assert found(sight, limits=limits).action == "INTERRUPT"
-    agent = replace(AGENT, interrupts=(NOW.plus(-2),), interrupted="long_tool")
+    interrupt = Interrupt(diagnosis="long_tool", presses=(NOW.plus(-2),))
+    agent = AGENT.while_running(lambda life: replace(life, interrupt=interrupt))
     assert diagnose(agent, DUTY, sight, limits, NOW).action == ""

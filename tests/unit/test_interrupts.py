@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from dogwatch.model.life import Interrupt
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, DecisionRecord, RunRecord
 from dogwatch.model.sight import Sight, Subagent, ToolCall, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.interrupts import Effect, effect
 from dogwatch.policy.verify import outcome
+from support.lives import running
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits(probe_s=30)
@@ -29,7 +30,8 @@ def seen(
 
 
 def found(sight: Sight, *pressed_s: float) -> Effect:
-    return effect([NOW.plus(-one) for one in pressed_s], "stop_loop", sight, LIMITS, NOW)
+    pressed = Interrupt(diagnosis="stop_loop", presses=tuple(NOW.plus(-one) for one in pressed_s))
+    return effect(pressed, sight, LIMITS, NOW)
 
 
 def test_the_turn_has_run_dry_when_the_prompt_stands_there_and_the_hooks_are_quiet() -> None:
@@ -41,12 +43,12 @@ def test_the_turn_has_run_dry_when_the_prompt_stands_there_and_the_hooks_are_qui
 
 def test_a_tool_has_ended_when_the_hooks_say_so_and_run_dry_when_the_prompt_is_there() -> None:
     tools = {"t1": ToolCall("Bash", "make all", NOW.mono - 600)}
-    pressed = [NOW.plus(-3)]
+    pressed = Interrupt(diagnosis="long_tool", presses=(NOW.plus(-3),))
     busy = seen(state="working", stops=0, tools=tools, heard_s=600)
-    assert effect(pressed, "long_tool", busy, LIMITS, NOW) == "waiting"
+    assert effect(pressed, busy, LIMITS, NOW) == "waiting"
     dry = seen(state="working", stops=0, tools=tools, heard_s=600, screen="idle", since_s=2)
-    assert effect(pressed, "long_tool", dry, LIMITS, NOW) == "drained"
-    assert effect(pressed, "long_tool", seen(stops=0), LIMITS, NOW) == "ended"
+    assert effect(pressed, dry, LIMITS, NOW) == "drained"
+    assert effect(pressed, seen(stops=0), LIMITS, NOW) == "ended"
 
 
 def test_a_new_prompt_tells_of_the_end_by_itself() -> None:
@@ -84,7 +86,7 @@ def test_of_a_process_that_is_not_seen_nothing_is_said(process: str) -> None:
 
 
 def test_an_interrupt_has_helped_when_the_turn_has_ended_not_when_the_loop_is_heard_of() -> None:
-    agent = AgentRecord(run="r", agent="writer", role="writer", incarnation=1, process=ProcessId("boot", 42, 7))
+    agent = AgentRecord(run="r", agent="writer", role="writer", incarnation=1, life=running(NOW))
     run = RunRecord(run="r", spec="", project="", output="", created=NOW)
     plan = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
     view = RunView(plan=plan, run=run, agents={"writer": agent})

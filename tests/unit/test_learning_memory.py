@@ -15,6 +15,7 @@ from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load, load_all
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.admission import MemoryProfile
+from dogwatch.model.life import NotStarted
 from dogwatch.model.memory import AgentMemory
 from dogwatch.model.plan import ByteCheck, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -22,6 +23,7 @@ from dogwatch.model.records import AgentRecord, RunRecord, Stage
 from dogwatch.policy.forecast import by_key, demand_of, quantiles
 from dogwatch.policy.learning import SAMPLES_MAX
 from dogwatch.testing.clock import ManualClock
+from support.lives import running
 
 PLAN = Plan(
     name="book",
@@ -39,7 +41,8 @@ class Host:
         self.ledger, self.clock, self.peaks = ledger, clock, Peaks()
         self.lease = self.take()
         self.run = RunRecord(run="book-1", spec="s", project="p", output="o", created=clock.now())
-        self.agent = AgentRecord(run="book-1", agent="writer", role="writer", incarnation=1, process=PROCESS)
+        life = running(clock.now(), PROCESS)
+        self.agent = AgentRecord(run="book-1", agent="writer", role="writer", incarnation=1, life=life)
 
     def take(self) -> Lease:
         lease = self.ledger.run(lambda tx: tx.acquire("dispatcher/", "me", 1e6))
@@ -51,7 +54,7 @@ class Host:
     ) -> None:
         """One look at the living writer, a while after the last."""
         self.clock.advance(after_s)
-        agent = replace(self.agent, state=state, incarnation=incarnation)
+        agent = replace(self.agent, busy=state == "BUSY", incarnation=incarnation)
         memory = {"book-1/writer": AgentMemory(rss_bytes=rss)}
         self.peaks.see(replace(self.run, phase=phase), PLAN, [agent], memory, self.clock.now())
 
@@ -159,9 +162,9 @@ def test_a_rehearsal_teaches_nothing(host: Host) -> None:
 def test_who_is_not_seen_or_has_no_process_is_not_noted(host: Host) -> None:
     now = host.clock.now()
     memory = {"book-1/writer": AgentMemory(rss_bytes=900)}
-    host.peaks.see(host.run, PLAN, [replace(host.agent, process=None, state="BUSY")], memory, now)
-    host.peaks.see(host.run, PLAN, [replace(host.agent, state="BUSY")], {}, now)
-    host.peaks.see(host.run, PLAN, [replace(host.agent, role="of-an-older-plan", state="BUSY")], memory, now)
+    host.peaks.see(host.run, PLAN, [replace(host.agent, life=NotStarted(), busy=True)], memory, now)
+    host.peaks.see(host.run, PLAN, [replace(host.agent, busy=True)], {}, now)
+    host.peaks.see(host.run, PLAN, [replace(host.agent, role="of-an-older-plan", busy=True)], memory, now)
     host.look(0)
     assert host.keep() == 0, "nothing was measured"
 

@@ -79,7 +79,7 @@ def test_what_was_undone_is_not_remembered(store: SimStore) -> None:
     def given_up(tx: Tx) -> None:
         document = tx.get(f"agent/{RUN}/writer")
         assert document is not None
-        tx.put(document.key, {**document.body, "state": "ERROR"})
+        tx.put(document.key, {**document.body, "life": {"kind": "given_up", "cause": "x"}})
         assert load_run(tx, RUN).agents["writer"].state == "ERROR"
         raise KeyError(RUN)
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from dogwatch.model.delivery import Delivered
+from dogwatch.model.life import GivenUp, NotStarted, Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import (
     AgentRecord,
     CheckpointRecord,
@@ -22,6 +23,7 @@ from dogwatch.model.records import (
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.route import decide
+from support.lives import running
 
 NOW = Moment("boot", 1000.0, 2000.0)
 DRAFT = Dispatch(name="draft", to="writer", task="Write.", outputs=(Output(path="draft.md"),))
@@ -43,9 +45,7 @@ def agent(name: str, role: str = "", **changes: Any) -> AgentRecord:
         "agent": name,
         "role": role or name,
         "incarnation": 1,
-        "state": "WAITING",
-        "process": ProcessId("boot", 7, 7),
-        "confirmed": NOW,
+        "life": running(NOW),
     }
     return AgentRecord(**{**facts, **changes})
 
@@ -53,9 +53,7 @@ def agent(name: str, role: str = "", **changes: Any) -> AgentRecord:
 AGENTS = {
     a.agent: a for a in (agent("writer"), agent("judge"), agent("worker-1", "worker"), agent("worker-2", "worker"))
 }
-LOST: dict[str, Any] = {
-    "state": "ERROR", "cause": "exited: it failed 3 times", "process": None, "confirmed": None
-}  # fmt: skip
+LOST: dict[str, Any] = {"life": GivenUp(cause="exited: it failed 3 times")}
 
 
 def task(name: str = "draft", state: str = "pending", **changes: Any) -> TaskRecord:
@@ -92,7 +90,7 @@ def test_nothing_is_decided_for_a_run_that_is_over(state: str) -> None:
 
 
 def test_agents_without_a_process_are_spawned_before_work_begins() -> None:
-    new = {name: replace(a, process=None, confirmed=None, state="CREATED") for name, a in AGENTS.items()}
+    new = {name: replace(a, life=NotStarted()) for name, a in AGENTS.items()}
     found = decide(view(state="SPAWN", agents=new), NOW)
     assert found == tuple(route.SpawnAgent(name, 1) for name in AGENTS)
 
@@ -103,12 +101,12 @@ def test_work_begins_when_every_agent_is_there_or_given_up() -> None:
 
 
 def test_work_does_not_begin_while_a_spawn_is_unconfirmed() -> None:
-    agents = {**AGENTS, "judge": agent("judge", confirmed=None)}
-    assert decide(view(state="SPAWN", agents=agents), NOW) == ()
+    agents = {**AGENTS, "judge": agent("judge", life=Starting(since=NOW))}
+    assert decide(view(state="SPAWN", agents=agents), NOW) == (route.SpawnAgent("judge", 1),)
 
 
 def test_an_agent_waits_for_its_backoff_and_not_longer_than_the_boot() -> None:
-    waiting = agent("writer", process=None, confirmed=None, state="CREATED", not_before=NOW.plus(5))
+    waiting = agent("writer", life=NotStarted(not_before=NOW.plus(5)))
     agents = {**AGENTS, "writer": waiting}
     assert decide(view(state="SPAWN", agents=agents), NOW) == ()
     assert decide(view(state="SPAWN", agents=agents), NOW.plus(5)) == (route.SpawnAgent("writer", 1),)
@@ -136,7 +134,7 @@ def test_a_task_goes_to_its_holder_when_that_is_free() -> None:
 
 
 def test_a_task_is_not_sent_to_an_agent_that_is_not_there() -> None:
-    gone = {**AGENTS, "writer": agent("writer", process=None, confirmed=None, not_before=NOW.plus(9))}
+    gone = {**AGENTS, "writer": agent("writer", life=NotStarted(not_before=NOW.plus(9)))}
     assert decide(view(tasks=[task()], agents=gone, checkpoints=review()), NOW) == ()
 
 
@@ -189,7 +187,7 @@ def test_a_task_for_any_holder_is_offered_to_all_that_are_free() -> None:
 def test_an_offer_is_made_once_to_an_incarnation_and_again_to_the_next() -> None:
     offer = MessageRecord(
         run="p-1", id="m1", to="worker-1", sender="captain", kind="offer", subject="collect", body="", queued=NOW,
-        incarnation=1, state="delivered",
+        incarnation=1, delivery=Delivered(at=NOW),
     )  # fmt: skip
     once = view(ANY, tasks=[any_task()], messages={"m1": offer})
     assert decide(once, NOW) == (route.OfferTask("collect", "worker-2"),)
@@ -220,7 +218,7 @@ def test_nothing_is_sent_or_offered_to_an_agent_that_was_given_up() -> None:
 
 def test_an_agent_that_was_given_up_is_dismissed_and_gets_nothing_in_the_same_breath() -> None:
     """All of these are carried out on one snapshot: whoever is sent away must not be sent a task."""
-    agents = {**AGENTS, "worker-1": agent("worker-1", "worker", state="ERROR", cause="exited")}
+    agents = {**AGENTS, "worker-1": agent("worker-1", "worker", life=GivenUp(cause="exited", last=running(NOW)))}
     returned = decide(view(ANY, tasks=[any_task("returned", agent="worker-1")], agents=agents), NOW)
     assert returned == (route.DismissAgent("worker-1"), route.SendTask("collect", "worker-2"))
     pending = decide(view(ANY, tasks=[any_task()], agents=agents), NOW)
@@ -351,6 +349,6 @@ def test_the_deadline_ends_a_run_in_any_state(state: str) -> None:
 
 
 def test_a_lost_agent_without_work_is_staffed_again_while_the_others_work() -> None:
-    agents = {**AGENTS, "judge": agent("judge", process=None, confirmed=None, incarnation=2)}
+    agents = {**AGENTS, "judge": agent("judge", life=NotStarted(), incarnation=2)}
     found = decide(view(tasks=[task()], checkpoints=review(), agents=agents), NOW)
     assert found == (route.SpawnAgent("judge", 2), route.SendTask("draft", "writer"))

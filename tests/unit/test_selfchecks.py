@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dogwatch.model.life import GivenUp
 from dogwatch.model.memory import HostRecord, Zone
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
@@ -16,6 +17,7 @@ from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.selfchecks import Facts, run_checks
+from support.lives import running
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 DRAFT, FINAL = Output(path="draft.md"), Output(path="final.md")
@@ -36,10 +38,10 @@ PLAN = Plan(
 RUN = RunRecord(
     run="r-1", spec="/p.yaml", project="/p", output="/out", created=NOW.plus(-900), state="RUNNING", started=NOW
 )
-WRITER = AgentRecord(
-    run="r-1", agent="writer", role="writer", incarnation=2, process=ProcessId("boot", 42, 7), confirmed=NOW.plus(-900)
+WRITER = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=2, life=running(NOW.plus(-900)))
+JUDGE = replace(
+    WRITER, agent="judge", role="judge", incarnation=1, life=running(NOW.plus(-900), ProcessId("boot", 43, 8))
 )
-JUDGE = replace(WRITER, agent="judge", role="judge", incarnation=1, process=ProcessId("boot", 43, 8))
 CLAIMED = TaskRecord(
     run="r-1",
     task="draft",
@@ -203,7 +205,7 @@ def test_a_claim_of_an_earlier_incarnation_is_invalid() -> None:
 
 def test_a_claim_of_an_agent_that_was_given_up_is_invalid() -> None:
     given_up = ("failed", "draft is held by writer, who was given up")
-    assert found(with_writer(state="ERROR"), "CLAIMS_VALID") == given_up
+    assert found(with_writer(life=GivenUp(cause="x")), "CLAIMS_VALID") == given_up
     without = replace(HEALTHY, view=replace(VIEW, agents={"judge": JUDGE}))
     assert found(without, "CLAIMS_VALID") == given_up
 

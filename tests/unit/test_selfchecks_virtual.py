@@ -17,6 +17,7 @@ from dogwatch.crew.shared.membership import renew
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load
+from dogwatch.model.life import GivenUp
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.plan import Dispatch, Output, Phase, Plan
 from dogwatch.model.records import AgentRecord, CheckResult, ChecksRecord, TaskRecord
@@ -101,7 +102,7 @@ def is_given_up_over_its_claim(machine: Machine) -> None:
     """Nobody expects its process to live any more."""
     machine.kill(machine.agents["judge"].process)
     machine.ledger.run(
-        lambda tx: change(tx, AgentRecord, f"agent/{RUN}/judge", lambda a: replace(a, state="ERROR", cause="it failed"))
+        lambda tx: change(tx, AgentRecord, f"agent/{RUN}/judge", lambda a: replace(a, life=GivenUp(cause="it failed")))
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from dogwatch.actions import postbox, sandbox
 from dogwatch.actions.spawn import SpawnFailedError, spawn
 from dogwatch.coordination.agents import restart
-from dogwatch.coordination.delivery import note_step
+from dogwatch.coordination.delivery import take_back
 from dogwatch.coordination.mail import send
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.watchdog.books import Books
@@ -23,6 +23,7 @@ from dogwatch.guard.fast import is_canary
 from dogwatch.harness.claude import Claude
 from dogwatch.ledger.records import load, save
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.model.delivery import Acknowledged, Typing
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan, Role
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
@@ -39,6 +40,8 @@ MESSAGE = MessageRecord(
     run=RUN, id="m1", to=AGENT, sender="x", kind="mail", subject="x", body="", queued=Moment("b", 1.0, 1.0),
     incarnation=2,
 )  # fmt: skip
+ACKNOWLEDGED = Acknowledged(at=Moment("b", 1.0, 1.0))
+POSTED = Typing(step="posted", at=Moment("b", 1.0, 1.0))
 NAME = os.path.basename(postbox._path("", MESSAGE))
 
 
@@ -209,9 +212,9 @@ def ledger(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_a_letter_that_was_acknowledged_on_its_way_is_put_away(ledger: SqliteStore) -> None:
     receiver = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=2)
     letter = ledger.run(lambda tx: send(tx, receiver, "mail", "from-x", "hello", sender="x", key="k"))
-    on_its_way = replace(letter, state="acknowledged", step="posted")
+    on_its_way = replace(letter, delivery=ACKNOWLEDGED, typing=POSTED)
     ledger.run(lambda tx: save(tx, on_its_way))
-    ledger.run(lambda tx: note_step(tx, on_its_way, ""))
+    ledger.run(lambda tx: take_back(tx, on_its_way))
     assert ledger.read(lambda reader: load(reader, MessageRecord, letter.key)) is None
     assert ledger.read(lambda reader: load(reader, MessageRecord, f"past-{letter.key}")) is not None
 
@@ -220,7 +223,7 @@ def test_an_acknowledged_letter_on_its_way_does_not_stop_the_next_incarnation(le
     agent = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=1, name="n")
     ledger.run(lambda tx: save(tx, agent))
     letter = ledger.run(lambda tx: send(tx, agent, "mail", "from-x", "hello", sender="x", key="k"))
-    ledger.run(lambda tx: save(tx, replace(letter, state="acknowledged", step="posted")))
+    ledger.run(lambda tx: save(tx, replace(letter, delivery=ACKNOWLEDGED, typing=POSTED)))
     run = RunRecord(run=RUN, spec="s", project="/p", output="/p", created=Moment("b", 1.0, 1.0))
     plan = Plan(name="t", roles=(), phases=(), deliverable=ByteCheck(path="x"), limits=Limits())
     view = RunView(plan=plan, run=run, agents={AGENT: agent})

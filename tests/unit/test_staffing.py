@@ -92,7 +92,8 @@ def test_a_helper_is_admitted_started_listed_and_gone_when_the_run_is_over(ledge
     assert granted.process == helper.process
     assert helper.process == machine.agents["helper"].process
     assert helper.process in machine.alive
-    assert (helper.intended is not None, helper.confirmed is not None, helper.state) == (True, True, "WAITING")
+    assert helper.running is not None
+    assert helper.state == "WAITING"
     (told,) = machine.events("agent_staffed")
     assert (told.agent, told.body) == ("helper", {"role": "writer", "reason": "two reviewers cannot agree"})
     finish(machine)
@@ -118,7 +119,7 @@ def test_a_helper_waits_at_the_gate_like_all_others(ledger: Store, machine: Mach
     machine.run_until(lambda: host_agents(ledger) == 1)
     join(ledger)
     machine.ring()
-    machine.run_until(lambda: bool(machine.view(RUN).agents["helper"].held))
+    machine.run_until(lambda: bool(machine.view(RUN).agents["helper"].gate_reason))
     assert "helper" not in machine.agents
     assert ledger.read(lambda reader: load(reader, WaitRecord, f"waits/{agent_holder(RUN, 'helper')}")) is not None
     machine.settings = replace(machine.settings, agents=2)

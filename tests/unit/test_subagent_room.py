@@ -11,10 +11,10 @@ from dogwatch.crew.dispatcher.learning import Peaks
 from dogwatch.crew.dispatcher.queueing import Going, Outlook
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import Answer, Demand, Launch, MemoryProfile, PermitRecord, WaitRecord
+from dogwatch.model.delivery import Delivered, Queued
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import PATIENCE_S, Situation, judge
@@ -22,6 +22,7 @@ from dogwatch.policy.forecast import agent_bytes, by_key, demand_of, processes_o
 from dogwatch.policy.needs import is_done, is_needed
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
+from support.lives import running
 
 NOW = Moment("boot-1", 1000.0, 1_700_000_000.0)
 EACH = int(2.1 * GB)
@@ -206,9 +207,7 @@ def test_everybody_at_once_means_with_all_their_sub_agents() -> None:
 def see(peaks: Peaks, clock: ManualClock, processes: int, phase: int = 1) -> None:
     clock.advance(5)
     run = RunRecord(run="b", spec="s", project="p", output="o", created=clock.now(), phase=phase)
-    agent = AgentRecord(
-        run="b", agent="judge-1", role="judge", incarnation=1, process=ProcessId("boot-1", 9, 9), state="BUSY"
-    )
+    agent = AgentRecord(run="b", agent="judge-1", role="judge", incarnation=1, life=running(clock.now()), busy=True)
     memory = {"b/judge-1": AgentMemory(rss_bytes=processes * EACH, processes=processes)}
     peaks.see(run, PLAN, [agent], memory, clock.now())
 
@@ -252,11 +251,8 @@ def test_who_has_worked_for_a_while_without_sub_agents_has_shown_that_it_needs_n
 
 def view(phase: int, *messages: MessageRecord) -> RunView:
     run = RunRecord(run="b", spec="s", project="p", output="o", created=NOW, phase=phase, state="RUNNING")
-    process = ProcessId("boot-1", 9, 9)
     agents = {
-        name: AgentRecord(
-            run="b", agent=name, role=name[:6].rstrip("-"), incarnation=1, process=process, state="WAITING"
-        )
+        name: AgentRecord(run="b", agent=name, role=name[:6].rstrip("-"), incarnation=1, life=running(NOW))
         for name in ("writer", "judge-1", "judge-2")
     }
     done = TaskRecord(
@@ -280,11 +276,11 @@ def test_an_agent_whose_work_is_accepted_is_not_needed_for_the_order_that_it_onc
         body="",
         sender="",
         queued=NOW,
-        state="delivered",
+        delivery=Delivered(at=NOW),
     )
     assert not is_needed(view(1, order), "writer")
     assert is_done(view(1, order), "writer")
-    assert is_needed(view(1, replace(order, state="queued")), "writer")
+    assert is_needed(view(1, replace(order, delivery=Queued())), "writer")
     assert is_needed(view(1, order), "judge-1")
 
 

@@ -180,7 +180,7 @@ def test_a_reviewer_that_was_given_up_fails_the_review_and_not_the_captain(ledge
 
     def kill_judge() -> bool:
         judge = machine.agents.get("judge")
-        if judge is not None and judge.process in machine.alive and machine.view("v-1").agents["judge"].confirmed:
+        if judge is not None and judge.process in machine.alive and machine.view("v-1").agents["judge"].running:
             machine.kill(judge.process)
         return machine.view("v-1").agents["judge"].state == "ERROR" if machine.agents else False
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dogwatch.cli.waits import tree
+from dogwatch.model.delivery import Acknowledged
+from dogwatch.model.life import GivenUp
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -14,6 +16,7 @@ from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord,
 from dogwatch.model.sight import OutputSight, Sight, ToolCall, Turn, Wait
 from dogwatch.model.view import RunView
 from dogwatch.policy.waits import WaitGraph, waiters, waits_for_files
+from support.lives import running
 
 WAITS = (
     Wait("review", "writer", "task draft", 1500.0),
@@ -82,7 +85,7 @@ def view_of(*names: str) -> RunView:
     plan = Plan(
         name="t", roles=roles, phases=(Phase(name="p", dispatches=dispatches),), deliverable=ByteCheck(path="a")
     )
-    agents = {n: AgentRecord(run="r", agent=n, role=n, incarnation=1, process=PROCESS, confirmed=NOW) for n in names}
+    agents = {n: AgentRecord(run="r", agent=n, role=n, incarnation=1, life=running(NOW)) for n in names}
     tasks = {
         f"{n}-task": TaskRecord(
             run="r",
@@ -140,7 +143,10 @@ def test_whose_letter_is_not_acknowledged_waits_and_the_captain_is_no_agent() ->
     view = view_of("a", "b", "c")
     letters = {"m1": LETTER, "m2": replace(LETTER, id="m2", sender="captain")}
     assert waiters(replace(view, messages=letters), "a") == ("b",)
-    done = {"m1": replace(LETTER, state="acknowledged"), "m3": replace(LETTER, id="m3", kind="offer", sender="c")}
+    done = {
+        "m1": replace(LETTER, delivery=Acknowledged(at=NOW)),
+        "m3": replace(LETTER, id="m3", kind="offer", sender="c"),
+    }
     assert waiters(replace(view, messages=done), "a") == ()
 
 
@@ -181,7 +187,7 @@ def test_author_and_reviewer_wait_for_one_another() -> None:
 
 def test_what_the_watchdog_has_seen_counts_and_a_replaced_waiter_is_its_successor() -> None:
     view = view_of("a", "b", "b-r1")
-    agents = {**view.agents, "b": replace(view.agents["b"], state="ERROR", successor="b-r1")}
+    agents = {**view.agents, "b": replace(view.agents["b"], life=GivenUp(cause="x", successor="b-r1"))}
     seen = (Wait("b", "a", "file a.md", 70.0), Wait("p", "a", "task a-task", 90.0), Wait("c", "b", "mail m9", 5.0))
     assert waiters(replace(view, agents=agents), "a", seen) == ("b-r1",)
 

@@ -50,8 +50,8 @@ class MachineHands:
         dismiss(self.home, self.boot, agent)
 
     def paste(self, agent: AgentRecord, message: MessageRecord, text: str) -> bool:
-        assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
-        return deliver.paste(self.home.tmux(agent.run), agent.pane, agent.process, message.id, text)
+        life = agent.running
+        return life is not None and deliver.paste(self.home.tmux(agent.run), life.pane, life.process, message.id, text)
 
     def put_in_box(self, agent: AgentRecord, message: MessageRecord, text: str) -> None:
         postbox.put(self.home.post(agent.run, agent.agent), message, text)
@@ -68,8 +68,8 @@ class MachineHands:
                 os.unlink(self.home.hold(run))
 
     def press(self, agent: AgentRecord, keys: Sequence[str]) -> bool:
-        assert agent.process is not None  # noqa: S101 - only a confirmed agent is addressed
-        return deliver.press(self.home.tmux(agent.run), agent.pane, agent.process, keys)
+        life = agent.running
+        return life is not None and deliver.press(self.home.tmux(agent.run), life.pane, life.process, keys)
 
     def end_turn(self, agent: AgentRecord, turn: Turn, ended: str) -> bool:
         return end_turn(self.home, agent, turn, ended)

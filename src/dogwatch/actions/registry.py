@@ -11,6 +11,7 @@ import json
 import os
 import time
 
+from dogwatch.model.life import Starting
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.world.home import Home
@@ -24,7 +25,7 @@ def register(home: Home, agent: AgentRecord, process: ProcessId) -> None:
         "agent": agent.agent,
         "role": agent.role,
         "run": agent.run,
-        "time": agent.intended.wall if agent.intended is not None else time.time(),
+        "time": agent.life.since.wall if isinstance(agent.life, Starting) else time.time(),
         "pid": process.pid,
         "start": process.start_ticks,
         "incarnation": agent.incarnation,

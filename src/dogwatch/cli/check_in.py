@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for name in (agent, to):
         if name not in view.agents:
             raise NotFoundError(f"{run} has no agent {name!r}", hint=f"dogwatch status {run} lists them")
-    if view.agents[view.current(to)].state == "ERROR":
+    if view.agents[view.current(to)].is_given_up:
         raise RefusedError(f"{to} was given up and reads no mail", hint="--to AGENT names another one")
     start_of(home, view.plan, view.agents[agent], question)
     refuse_when_down(ledger)

@@ -21,6 +21,7 @@ from dogwatch.ledger.api import Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model import keys
 from dogwatch.model.codec import encode
+from dogwatch.model.life import Resting
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import (
     AgentRecord,
@@ -136,10 +137,10 @@ def _sentences(
     lines = [f"{title} is {agent.state} as incarnation {agent.incarnation}; its health is {agent.health}."]
     if agent.cause:
         lines.append(f"It was given up: {clean(agent.cause)}.")
-    elif agent.process is None and agent.held:
-        lines.append(f"It is not started yet: {clean(agent.held)}.")
-    elif agent.process is None and agent.resting:
-        lines.append(f"It rests until there is work for it: {clean(agent.resting)}.")
+    elif agent.gate_reason:
+        lines.append(f"It is not started yet: {clean(agent.gate_reason)}.")
+    elif isinstance(agent.life, Resting):
+        lines.append(f"It rests until there is work for it: {clean(agent.life.reason)}.")
     elif seen is not None:
         lines.append(
             f"For {duration(now.since(seen.since))} it has been {seen.kind.replace('_', ' ')}"

@@ -85,7 +85,8 @@ def _caller(name: str) -> Caller:
         found = marked(boot_id(), home.path, run, agent)
         return frozenset(process.pid for process, incarnation in found if incarnation == record.incarnation)
 
-    return Caller(namespace=record.sandboxed, own_pids=own_pids, home=home.path, cwd=of_run.project)
+    namespace = record.last is not None and record.last.sandboxed
+    return Caller(namespace=namespace, own_pids=own_pids, home=home.path, cwd=of_run.project)
 
 
 def _commands(path: str) -> Iterator[str]:

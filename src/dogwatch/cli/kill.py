@@ -45,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if agent and ledger.read(lambda r: r.get(keys.queued(run))) is not None:
         hint = f"dogwatch kill {run} takes it out of the queue"
         raise RefusedError(f"{run} is queued and has no living agents yet", hint=hint)
-    if before is not None and before.state == "ERROR":
+    if before is not None and before.is_given_up:
         raise RefusedError(f"{arguments.target} was given up already: {before.cause}", hint="it is not started again")
     refuse_when_down(ledger)
     keep_up(home, ledger)

@@ -54,7 +54,7 @@ from dogwatch.model.lifecycle import RUN
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import rings
+from dogwatch.model.records import agent_state, rings
 from dogwatch.model.tally import Tally, TallyRecord, figures, total, usage
 from dogwatch.policy.thresholds import claim_s
 from dogwatch.world.processes import life
@@ -248,44 +248,42 @@ def _agents(
 def _agent(body: Body, task: str, changes: list[Body | None], seen: Body | None, until: Moment) -> dict[str, Any]:
     """`age_s` counts from the latest thing that changed what the agent is doing."""
     name = body["agent"]
-    ages = (_age(until, change) for change in (body.get("intended"), body.get("confirmed"), *changes))
-    process = body.get("process")
+    life = body["life"]
+    last = life.get("last") or life
+    process = None if life.get("dismissed") else last.get("process")
+    ages = (_age(until, change) for change in (last.get("since"), *changes))
     return {
         "agent": name,
         "agent_id": f"{name}@{body['run']}",
         "role": body["role"],
-        "state": body["state"],
+        "state": agent_state(life["kind"], busy=body.get("busy", False)),
         "incarnation": body["incarnation"],
         "name": body["name"],
         "session": f"{body['run']}-{name}",
         "pid": process["pid"] if process else None,
         "task": task,
-        "progress_percent": body.get("progress_percent"),
+        "progress_percent": last.get("progress_percent"),
         "age_s": min((age for age in ages if age is not None), default=None),
         "restarts": len(body.get("restarts", ())),
-        "nudges": body.get("nudges", 0),
-        "cause": body.get("cause", ""),
-        "waits_for": _waits_for(body),
+        "nudges": last.get("nudges", 0),
+        "cause": life.get("cause", ""),
+        "waits_for": _waits_for(life),
         "health": body.get("health", "healthy"),
         "stall_count": body.get("stall_count", 0),
         "replacement_count": body.get("replacement_count", 0),
         "heartbeat_age_s": _heard(body, seen, until),
         "task_update_age_s": _age(until, body.get("last_task_update")),
-        "rings": list(_rings(body)) if process else [],
+        "rings": list(rings(sandboxed=last.get("sandboxed", False), guarded=last.get("guarded", False)))
+        if process
+        else [],
         "diagnosis": _diagnosis(seen, until) if seen else None,
     }
 
 
-def _waits_for(body: Body) -> str:
-    if body.get("process") is not None or body["state"] == "ERROR":
-        return ""
-    if body.get("held"):
-        return f"waits: {body['held']}"
-    return f"rests until it is needed: {body['resting']}" if body.get("resting") else ""
-
-
-def _rings(body: Body) -> tuple[str, ...]:
-    return rings(sandboxed=body.get("sandboxed", False), guarded=body.get("guarded", 0) == body["incarnation"])
+def _waits_for(life: Body) -> str:
+    if life.get("gate_reason"):
+        return f"waits: {life['gate_reason']}"
+    return f"rests until it is needed: {life['reason']}" if life["kind"] == "resting" else ""
 
 
 def _counts(body: Body | None, incarnation: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from dogwatch.harness import Harness
 from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
 from dogwatch.model import keys
+from dogwatch.model.life import Running
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord, RunRecord, WatchRecord
 from dogwatch.model.redact import redact
@@ -143,19 +144,19 @@ class _Trial:
         if watch is not None and AGENT in watch.agents and watch.agents[AGENT].context is not None:
             seen.context = watch.agents[AGENT].context
         agent = view.agents[AGENT]
-        if agent.process is not None and agent.pane:
-            self._look_at(agent)
+        if agent.running and agent.running.pane:
+            self._look_at(agent, agent.running)
 
-    def _look_at(self, agent: AgentRecord) -> None:
+    def _look_at(self, agent: AgentRecord, life: Running) -> None:
         """What stands on its screen, against what its hooks say; and the kill, once it waits in its second task."""
         seen = self._seen
         turn = SpoolReader(self._home.spool(agent.run, AGENT), agent.incarnation).turn()
         try:
-            panes, captures = tmux.sweep(self._home.tmux(agent.run), [agent.pane])
+            panes, captures = tmux.sweep(self._home.tmux(agent.run), [life.pane])
         except ProbeFailedError:
             return
-        lines = captures.get(agent.pane, ())
-        title = next((pane.title for pane in panes if pane.id == agent.pane), "")
+        lines = captures.get(life.pane, ())
+        title = next((pane.title for pane in panes if pane.id == life.pane), "")
         state = self._client.read(lines, title).state
         shown = [line.rstrip() for line in lines if line.strip() and not line.startswith(_DEAD)]
         told = tuple(map(redact, shown))[-LINES_MAX:]
@@ -168,9 +169,9 @@ class _Trial:
         elif turn.newest == 0.0:
             seen.strange = ()
         waits = any(one["rule"] == WAITING for one in seen.requests)
-        if not seen.killed and waits and turn.tools and agent.process is not None:
+        if not seen.killed and waits and turn.tools:
             seen.killed = time.time()
-            send_signal(agent.process, signal.SIGKILL, SystemClock().now().boot)
+            send_signal(life.process, signal.SIGKILL, SystemClock().now().boot)
 
 
 _PROGRESS = {

@@ -7,9 +7,8 @@ leaked for longer than the next look, and never granted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load, load_all, load_whole, save
@@ -17,6 +16,7 @@ from dogwatch.model import keys
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.codec import decode
 from dogwatch.model.events.admission import LaunchHeld
+from dogwatch.model.life import Finished, NotStarted, Resting, Starting
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
@@ -130,14 +130,19 @@ def is_gone(reader: Reader, permit: PermitRecord, life: Life) -> bool:
         return False
     if launch.kind == "process":
         return True
-    document = reader.get(launch.holder.replace(":", "/", 1))
-    if document is None:
-        return True
-    noted = document.body.get("process")
-    current = decode(ProcessId, noted) if noted is not None else None
-    if current is None and _is_starting(launch, document.body):
-        return False
-    return current is None or life(current) == "dead"
+    if launch.kind == "agent":
+        agent = load(reader, AgentRecord, keys.agent(launch.run, launch.agent))
+        if agent is None:
+            return True
+        current, may_start = agent.process, isinstance(agent.life, Starting | Finished)
+    else:
+        document = reader.get(launch.holder.replace(":", "/", 1))
+        if document is None:
+            return True
+        noted = document.body.get("process")
+        current = decode(ProcessId, noted) if noted is not None else None
+        may_start = document.body.get("state", "intended") == "intended"
+    return not may_start if current is None else life(current) == "dead"
 
 
 def _is_predecessor_s(reader: Reader, permit: PermitRecord) -> bool:
@@ -146,13 +151,7 @@ def _is_predecessor_s(reader: Reader, permit: PermitRecord) -> bool:
     if permit.launch.kind != "agent":
         return False
     agent = load(reader, AgentRecord, keys.agent(permit.launch.run, permit.launch.agent))
-    return agent is not None and agent.process is None and agent.intended is None
-
-
-def _is_starting(launch: Launch, body: Mapping[str, Any]) -> bool:
-    if launch.kind == "agent":
-        return body.get("intended") is not None and body["state"] != "ERROR"
-    return bool(body.get("state", "intended") == "intended")
+    return agent is not None and isinstance(agent.life, NotStarted | Resting)
 
 
 def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
@@ -168,10 +167,10 @@ def _has_left(reader: Reader, wait: WaitRecord, life: Life) -> bool:
         return reader.get(keys.queued(launch.run)) is None
     if launch.kind == "agent":
         agent = load(reader, AgentRecord, keys.agent(launch.run, launch.agent))
-        if agent is None or agent.state == "ERROR" or agent.process is not None or not agent.held:
+        if agent is None or not agent.gate_reason:
             return True
         # Who rests waits as soon as there is work for it again, and not longer than that.
-        view = load_whole(reader, launch.run) if agent.resting else None
+        view = load_whole(reader, launch.run) if isinstance(agent.life, Resting) else None
         return view is not None and not has_work(view, launch.agent)
     document = reader.get(launch.holder.replace(":", "/", 1)) if launch.kind == "gate" else None
     return document is not None and document.body.get("state") != "intended"

@@ -4,6 +4,7 @@ signs of life that they give at the door."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from dogwatch.coordination.admission import Life, ask
 from dogwatch.coordination.launches import agent_launch
@@ -15,17 +16,20 @@ from dogwatch.coordination.tasks import ask_reviewer, count_dispatch, count_end
 from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import keys
+from dogwatch.model.delivery import Queued
 from dogwatch.model.events.admission import AgentReclaimed, ReclaimRefused
 from dogwatch.model.events.agents import AgentQuarantined, AgentReplaced, AgentRestarted, AgentSpawnFailed
 from dogwatch.model.events.clients import HeartbeatReceived
 from dogwatch.model.events.tasks import TaskReleased
-from dogwatch.model.lifecycle import AGENT, HEALTH, MESSAGE, TASK
+from dogwatch.model.life import GivenUp, NotStarted, Resting, Running
+from dogwatch.model.lifecycle import HEALTH, TASK
 from dogwatch.model.names import incarnation_name
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.markers import OPEN
 
 BACKOFF_S_MAX = 60.0
+_WAITING = (NotStarted, Resting)
 
 
 def restart(
@@ -44,14 +48,14 @@ def restart(
     A reboot, an operator's order or `dogwatch down` is not the agent's failure and does not count. An incarnation that
     `forgets` begins a conversation of its own; one that `rests` is not started before there is work for it.
     """
-    if agent.state in AGENT.ends:
+    if agent.is_over:
         return False
     limits = view.plan.limits
     recent = tuple(moment for moment in agent.restarts if tx.now.since(moment) < limits.restart_period_s)
     _give_back(tx, view, agent)
     if counts and len(recent) >= limits.restarts_max:
         cause = f"{reason}: {agent.agent} failed {len(recent) + 1} times within {limits.restart_period_s:g} s"
-        save(tx, replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=cause, progress_percent=None))
+        save(tx, agent.become(GivenUp(cause=cause, last=_without_work(agent))))
         tx.append(AgentQuarantined(reason=cause, evidence=tuple(evidence), run=agent.run, agent=agent.agent))
         title = f"{agent.agent} is not started again"
         push_notice(tx, agent.run, "quarantine", f"{agent.agent}:{agent.incarnation}", title, cause, agent.agent)
@@ -59,26 +63,15 @@ def restart(
     incarnation = agent.incarnation + 1
     # The first restart is made at once; from the second on the agent seems to fail by itself.
     backoff_s = min(BACKOFF_S_MAX, limits.restart_backoff_s * 2 ** (len(recent) - 1)) if recent and counts else 0.0
+    not_before = tx.now.plus(backoff_s) if backoff_s else None
     successor = save(
         tx,
         replace(
-            agent,
-            state=agent.state if agent.state == "CREATED" else AGENT.step(agent.state, "CREATED"),
+            replace(agent, busy=False).become(Resting(reason=reason) if rests else NotStarted(not_before=not_before)),
             incarnation=incarnation,
             name=incarnation_name(agent.run, agent.agent, incarnation),
-            intended=None,
-            process=None,
-            pane="",
-            confirmed=None,
-            nudges=0,
-            probed=None,
-            interrupts=(),
-            progress_percent=None,
             conversation=incarnation if forgets else agent.conversation,
-            held="",
-            resting=reason if rests else "",
             restarts=(*recent, tx.now) if counts else recent,
-            not_before=tx.now.plus(backoff_s) if backoff_s else None,
         ),
     )
     event = (AgentReclaimed if rests else AgentRestarted)(
@@ -100,18 +93,8 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
     _give_back(tx, view, agent)
     name = _successor_name(tx, agent)
     cause = f"replaced by {name}: {reason}"
-    save(
-        tx,
-        replace(
-            agent,
-            state=AGENT.step(agent.state, "ERROR"),
-            health=HEALTH.step(agent.health, "replaced"),
-            successor=name,
-            cause=cause,
-            probed=None,
-            progress_percent=None,
-        ),
-    )
+    given_up = agent.become(GivenUp(cause=cause, successor=name, last=_without_work(agent)))
+    save(tx, replace(given_up, health=HEALTH.step(agent.health, "replaced")))
     successor = staff(tx, view, name, agent.role, predecessor=agent)
     event = AgentReplaced(successor=name, reason=reason, evidence=tuple(evidence), run=agent.run, agent=agent.agent)
     tx.append(event, f"replaced:{agent.key}")
@@ -125,14 +108,18 @@ def replace_agent(tx: Tx, view: RunView, agent: AgentRecord, reason: str, eviden
             owner = name if task.agent == agent.agent else task.agent
             save(tx, replace(task, holders=holders, agent=owner, former=former))
     for message in load_all(tx, MessageRecord, keys.messages(agent.run)):
-        if message.to == agent.agent and message.state in MESSAGE.ends:
+        if message.to == agent.agent and message.is_over:
             put_away(tx, message)
         elif message.to == agent.agent and message.kind == "mail":
-            state = message.state if message.state == "queued" else MESSAGE.step(message.state, "queued")
-            save(tx, replace(message, to=name, incarnation=1, state=state, step="", step_at=None, nudges=0))
+            save(tx, replace(message.become(Queued()), to=name, incarnation=1, typing=None, nudges=0))
         elif message.to == agent.agent:
             expire(tx, message)
     _ask_again(tx, view, successor, agent.agent)
+
+
+def _without_work(agent: AgentRecord) -> Running | None:
+    """What is known of the process of an agent that is given up: it owes nothing any more."""
+    return replace(agent.running, probed=None, progress_percent=None) if agent.running is not None else None
 
 
 def _successor_name(tx: Tx, agent: AgentRecord) -> str:
@@ -153,7 +140,7 @@ def fail_spawn(tx: Tx, view: RunView, agent: AgentRecord, reason: str) -> bool:
 def restart_by_order(tx: Tx, view: RunView, agent: AgentRecord | None, item: Item) -> bool:
     """An operator ends the agent's incarnation. An agent that rests goes on resting."""
     settle(tx, item)
-    rests = agent is not None and bool(agent.resting)
+    rests = agent is not None and isinstance(agent.life, Resting)
     return agent is not None and restart(
         tx, view, agent, "killed by the operator", [f"order {item.id}"], counts=False, rests=rests
     )
@@ -177,14 +164,19 @@ def admit(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> bool:
     answer = ask(tx, agent_launch(tx, view, agent), life)
     if answer.verdict == "admit":
         return True
-    if agent.held != answer.reason:
-        note_held(tx, agent, answer.reason)
+    if agent.gate_reason != answer.reason:
+        note_gate_reason(tx, agent, answer.reason)
     return False
 
 
-def note_held(tx: Tx, agent: AgentRecord, reason: str) -> None:
+def note_gate_reason(tx: Tx, agent: AgentRecord, reason: str) -> None:
     """Why the gate does not let the agent start; empty where it does not ask for now."""
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, held=reason))
+
+    def noted(record: AgentRecord) -> AgentRecord:
+        life = record.life
+        return replace(record, life=replace(life, gate_reason=reason)) if isinstance(life, _WAITING) else record
+
+    change(tx, AgentRecord, agent.key, noted)
 
 
 def _give_back(tx: Tx, view: RunView, agent: AgentRecord) -> None:
@@ -205,15 +197,13 @@ def _pass_on(tx: Tx, view: RunView, successor: AgentRecord, *, rests: bool) -> N
     for message in load_all(tx, MessageRecord, keys.messages(successor.run)):
         if message.to != successor.agent or message.incarnation == successor.incarnation:
             continue
-        if message.state in MESSAGE.ends:
+        if message.is_over:
             put_away(tx, message)
             continue
         if message.kind == "mail":
             is_kept = message.state == "queued" or rests
-            state = message.state if is_kept else MESSAGE.step(message.state, "queued")
-            nudges = message.nudges if is_kept else 0
-            moved = replace(message, incarnation=successor.incarnation, state=state, nudges=nudges)
-            save(tx, replace(moved, step="", step_at=None))
+            kept = message if is_kept else replace(message.become(Queued()), nudges=0)
+            save(tx, replace(kept, incarnation=successor.incarnation, typing=None))
             continue
         expire(tx, message)
     _ask_again(tx, view, successor, successor.agent)
@@ -237,7 +227,9 @@ def beat(tx: Tx, view: RunView, agent: AgentRecord, progress_percent: float | No
     )
     is_new = tx.append(event, op_id)
     if is_new and progress_percent is not None and view.duty_of(agent.agent) is not None:
-        change(tx, AgentRecord, agent.key, lambda a: replace(a, progress_percent=float(progress_percent)))
+        said = float(progress_percent)
+        told = partial(AgentRecord.while_running, fn=lambda life: replace(life, progress_percent=said))
+        change(tx, AgentRecord, agent.key, told)
 
 
 def note_life(tx: Tx, agent: AgentRecord) -> None:

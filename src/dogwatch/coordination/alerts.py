@@ -18,7 +18,7 @@ from dogwatch.ledger.records import change
 from dogwatch.model.events.alerts import AlertWithdrawn, PersonCalled, ProviderHeld
 from dogwatch.model.events.runs import RunQuiet
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import AgentRecord
+from dogwatch.model.records import AgentRecord, SettledStall
 from dogwatch.model.view import RunView
 from dogwatch.policy import ladder
 from dogwatch.policy.diagnosis import Diagnosis, Late
@@ -94,7 +94,8 @@ def note_settled(tx: Tx, agent: AgentRecord, item: Item, again_s: float) -> bool
 
     def note(record: AgentRecord) -> AgentRecord:
         again = tx.now.plus(again_s)
-        return replace(record, alerts=record.alerts + 1, stall=str(item.body["stall"]), stall_again=again)
+        settled = SettledStall(stall=str(item.body["stall"]), again=again)
+        return replace(record, alerts=record.alerts + 1, settled=settled)
 
     change(tx, AgentRecord, agent.key, note)
     return True

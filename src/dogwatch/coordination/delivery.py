@@ -10,10 +10,9 @@ from dogwatch.coordination.mail import put_away
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model import keys
+from dogwatch.model.delivery import Delivered, Queued, Read, Step, Typing
 from dogwatch.model.events.agents import GuardProven
 from dogwatch.model.events.mail import MessageDelivered, MessageRetried
-from dogwatch.model.lifecycle import MESSAGE
-from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.model.view import RunView
 
@@ -22,33 +21,39 @@ CANARY = "canary"
 """The kind of the message that an agent's guard must refuse before the agent gets work."""
 
 
-def note_step(tx: Tx, message: MessageRecord, step: str) -> None:
-    """How far the typing of the message has come; empty where it is not being typed."""
-    _note(tx, message, step, tx.now, message.tries)
+def note_step(tx: Tx, message: MessageRecord, step: Step) -> None:
+    """How far the message has come on its way into the client."""
+    typing = Typing(step=step, at=tx.now)
+    change(tx, MessageRecord, message.key, lambda m: replace(m, typing=typing))
 
 
-def _note(tx: Tx, message: MessageRecord, step: str, at: Moment | None, tries: int) -> None:
-    record = change(tx, MessageRecord, message.key, lambda m: replace(m, step=step, step_at=at, tries=tries))
-    if not step and record.state in MESSAGE.ends:
-        put_away(tx, record)  # the agent has read it by itself and acknowledged it: it is on no way any more
+def take_back(tx: Tx, message: MessageRecord, *, tries: int = 0) -> None:
+    """The message is not on its way any more, after so many further tries."""
+    record = change(tx, MessageRecord, message.key, lambda m: replace(m, typing=None, tries=m.tries + tries))
+    if record.is_over:
+        put_away(tx, record)  # the agent has read it by itself and acknowledged it
 
 
 def deliver(tx: Tx, message: MessageRecord) -> None:
     """The client has confirmed the message, and what follows from that for what it was about."""
 
     def received(m: MessageRecord) -> MessageRecord:
-        # The agent may have read it by itself while it was being typed.
-        state = MESSAGE.step(m.state, "delivered") if m.state == "queued" else m.state
-        return replace(m, state=state, delivered=tx.now, step="")
+        match m.delivery:
+            case Queued():
+                m = m.become(Delivered(at=tx.now))
+            case Read(at=at):
+                # The agent has read it by itself while it was being typed.
+                m = replace(m, delivery=Read(at=at, delivered=tx.now))
+        return replace(m, typing=None)
 
     record = change(tx, MessageRecord, message.key, received)
-    if record.state in MESSAGE.ends or message.kind in (CANARY, "refresh"):
+    if record.is_over or message.kind in (CANARY, "refresh"):
         put_away(tx, record)
     if message.kind == "refresh":
         note_refresh(tx, message)
     if message.kind == CANARY:
         key = keys.agent(message.run, message.to)
-        change(tx, AgentRecord, key, lambda a: replace(a, guarded=message.incarnation))
+        change(tx, AgentRecord, key, lambda a: _guarded(a, message.incarnation))
         tx.append(GuardProven(incarnation=message.incarnation, run=message.run, agent=message.to))
     if message.kind == "dispatch":
         key = keys.task(message.run, message.subject)
@@ -64,6 +69,11 @@ def deliver(tx: Tx, message: MessageRecord) -> None:
     tx.append(event, f"delivered:{message.key}")
 
 
+def _guarded(agent: AgentRecord, incarnation: int) -> AgentRecord:
+    is_same = agent.incarnation == incarnation
+    return agent.while_running(lambda life: replace(life, guarded=True)) if is_same else agent
+
+
 def _holds(task: TaskRecord, message: MessageRecord) -> bool:
     return task.agent == message.to and task.incarnation == message.incarnation
 
@@ -73,7 +83,7 @@ def retry(tx: Tx, view: RunView, message: MessageRecord) -> None:
     if message.tries + 1 >= TRIES_MAX and message.state == "queued":
         give_up(tx, view, message, f"no receipt of {message.id} after {message.tries + 1} tries")
         return
-    _note(tx, message, "", None, message.tries + 1)
+    take_back(tx, message, tries=1)
     event = MessageRetried(
         message=message.id, kind_=message.kind, tries=message.tries + 1, run=message.run, agent=message.to
     )

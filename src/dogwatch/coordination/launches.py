@@ -7,6 +7,7 @@ from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load_all
 from dogwatch.model import keys
 from dogwatch.model.admission import Demand, Launch, MemoryProfile
+from dogwatch.model.life import Resting
 from dogwatch.model.memory import GB
 from dogwatch.model.records import AgentRecord, GateRecord
 from dogwatch.model.view import RunView
@@ -55,7 +56,7 @@ def agent_launch(reader: Reader, view: RunView, agent: AgentRecord) -> Launch:
         harness=role.harness if role is not None else "",
         credential=account_of(view, agent),
         heavy=is_heavy(demand),
-        again=agent.incarnation > 1 and not agent.resting,
+        again=agent.incarnation > 1 and not isinstance(agent.life, Resting),
         needed=is_needed(view, agent.agent),
         demand=demand,
     )

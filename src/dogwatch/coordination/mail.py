@@ -15,8 +15,8 @@ from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import keys
 from dogwatch.model.brief import Header
 from dogwatch.model.codec import encode
+from dogwatch.model.delivery import Acknowledged, Expired, Read
 from dogwatch.model.events.mail import MessageAcknowledged, MessageExpired, MessageRead, MessageSent
-from dogwatch.model.lifecycle import MESSAGE
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.markers import HINT, claims_to_be_a_task
@@ -68,10 +68,10 @@ def read(tx: Tx, view: RunView, reader: AgentRecord) -> list[MessageRecord]:
     """All mail of the agent that is not acknowledged yet; reading marks it read, wherever it was on its way."""
     found = []
     for message in sorted(view.messages.values(), key=lambda m: (m.queued.wall, m.id)):
-        if message.to != reader.agent or message.kind != "mail" or message.state in MESSAGE.ends:
+        if message.to != reader.agent or message.kind != "mail" or message.is_over:
             continue
         if message.state != "read":
-            save(tx, replace(message, state=MESSAGE.step(message.state, "read"), read=tx.now))
+            save(tx, message.become(Read(at=tx.now, delivered=message.told)))
             tx.append(MessageRead(message=message.id, run=reader.run, agent=reader.agent), f"read:{message.key}")
         found.append(message)
     return found
@@ -88,8 +88,8 @@ def acknowledge(tx: Tx, view: RunView, reader: AgentRecord, name: str) -> None:
         return
     if message.state not in ("delivered", "read"):
         raise RefusedError(f"{message.id} is {message.state}", hint="read it first: dogwatch mail read")
-    done = replace(message, state=MESSAGE.step(message.state, "acknowledged"), acknowledged=tx.now)
-    if message.step:
+    done = message.become(Acknowledged(at=tx.now))
+    if message.typing:
         # It stands in the composer: it stays at hand until it is submitted, or nothing else could be typed.
         save(tx, done)
     else:
@@ -103,7 +103,7 @@ def acknowledge(tx: Tx, view: RunView, reader: AgentRecord, name: str) -> None:
 
 def expire(tx: Tx, message: MessageRecord) -> None:
     """The message will not be delivered any more: its incarnation is gone, or it was overtaken."""
-    put_away(tx, replace(message, state=MESSAGE.step(message.state, "expired")))
+    put_away(tx, message.become(Expired()))
     event = MessageExpired(
         message=message.id, kind_=message.kind, incarnation=message.incarnation, run=message.run, agent=message.to
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dogwatch.coordination.agents import replace_agent, restart
@@ -24,7 +24,8 @@ from dogwatch.model.events.agents import (
     StallAlert,
     TurnEnded,
 )
-from dogwatch.model.lifecycle import AGENT, HEALTH
+from dogwatch.model.life import Interrupt, Resting, Running
+from dogwatch.model.lifecycle import HEALTH
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, WatchRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.view import Duty, RunView
@@ -55,7 +56,7 @@ def nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosi
     if duty.message:
         change(tx, MessageRecord, view.messages[duty.message].key, lambda m: replace(m, nudges=nudges))
     else:
-        change(tx, AgentRecord, agent.key, lambda a: replace(a, nudges=nudges))
+        _change_running(tx, agent, lambda life: replace(life, nudges=nudges))
     event = AgentNudged(
         diagnosis=found.kind,
         subject=duty.subject,
@@ -81,7 +82,7 @@ def probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
     """Asks for a sign of life; what becomes of it is seen by close observation, not by the answer alone."""
     settle(tx, item)
     send(tx, agent, "health_check", agent.agent, brief.health_check(), key=item.id)
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=tx.now))
+    _change_running(tx, agent, lambda life: replace(life, probed=tx.now))
     tx.append(AgentProbed(diagnosis=found.kind, evidence=found.evidence, run=agent.run, agent=agent.agent))
     decide(tx, view, agent, "PROBE", found.kind, found.evidence, item.id)
     return True
@@ -100,65 +101,74 @@ def interrupt(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
     settle(tx, item)
     decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
     tx.append(AgentInterrupted(diagnosis=found.kind, evidence=found.evidence, run=agent.run, agent=agent.agent))
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(tx.now,), interrupted=found.kind))
+    _change_running(tx, agent, lambda life: replace(life, interrupt=Interrupt(diagnosis=found.kind, presses=(tx.now,))))
     return True
 
 
-def note_press(tx: Tx, agent: AgentRecord) -> None:
+def note_press(tx: Tx, agent: AgentRecord, before: Interrupt) -> None:
     """The key is sent once more."""
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=(*a.interrupts, tx.now)))
+    pressed = replace(before, presses=(*before.presses, tx.now))
+    _change_running(tx, agent, lambda life: replace(life, interrupt=pressed))
 
 
-def end_interrupt(tx: Tx, agent: AgentRecord, evidence: Sequence[str]) -> None:
+def end_interrupt(tx: Tx, agent: AgentRecord, interrupt: Interrupt, evidence: Sequence[str]) -> None:
     """The agent is at its prompt: what it holds is mended like any work that somebody has stopped over."""
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
-    _tell(tx, agent, "interrupted", evidence)
+    _change_running(tx, agent, lambda life: replace(life, interrupt=None))
+    _tell(tx, agent, interrupt, "interrupted", evidence)
 
 
-def give_up_interrupt(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
+def give_up_interrupt(tx: Tx, view: RunView, agent: AgentRecord, interrupt: Interrupt, sight: Sight) -> None:
     """A new incarnation. What is written already is taken first, as it would be from one that has died. A tool that
     goes on is none: it is reported again."""
-    if not traits_of(agent.interrupted).interrupts_turn:
-        change(tx, AgentRecord, agent.key, lambda a: replace(a, interrupts=()))
+    if not traits_of(interrupt.diagnosis).interrupts_turn:
+        _change_running(tx, agent, lambda life: replace(life, interrupt=None))
         return
-    seconds = tx.now.since(agent.interrupts[0])
-    vain = f"hooks: {len(agent.interrupts)} interrupts within {seconds:.0f} s had no effect"
-    evidence = [*what_was_interrupted(agent, sight), vain]
+    seconds = tx.now.since(interrupt.presses[0])
+    vain = f"hooks: {len(interrupt.presses)} interrupts within {seconds:.0f} s had no effect"
+    evidence = [*what_was_interrupted(interrupt, sight), vain]
     alert = f"{agent.agent}#{agent.incarnation}:interrupted"
     task = view.task_of(agent.agent)
     if task is not None and sight.outputs_fresh:
-        rescue_task(tx, task, agent.interrupted, evidence)
-        decide(tx, view, agent, "RESCUE", agent.interrupted, evidence, f"{alert}:rescue", subject=task.task)
+        rescue_task(tx, task, interrupt.diagnosis, evidence)
+        decide(tx, view, agent, "RESCUE", interrupt.diagnosis, evidence, f"{alert}:rescue", subject=task.task)
         return
-    _tell(tx, agent, "restarted", evidence)
-    decide(tx, view, agent, "RESTART", agent.interrupted, evidence, alert)
-    restart(tx, view, agent, agent.interrupted, evidence)
+    _tell(tx, agent, interrupt, "restarted", evidence)
+    decide(tx, view, agent, "RESTART", interrupt.diagnosis, evidence, alert)
+    restart(tx, view, agent, interrupt.diagnosis, evidence)
 
 
-def what_was_interrupted(agent: AgentRecord, sight: Sight) -> list[str]:
+def what_was_interrupted(interrupt: Interrupt, sight: Sight) -> list[str]:
     """What was interrupted, as evidence."""
-    if not traits_of(agent.interrupted).interrupts_turn:
+    if not traits_of(interrupt.diagnosis).interrupts_turn:
         return [f"hooks: {tool} was interrupted" for tool in sight.turn.tools.values()]
     return [f"hooks: {sight.turn.stops} times in one turn it tried to stop after a hook had held it"]
 
 
-def _tell(tx: Tx, agent: AgentRecord, how: str, evidence: Sequence[str]) -> None:
+def _change_running(tx: Tx, agent: AgentRecord, fn: Callable[[Running], Running]) -> None:
+    change(tx, AgentRecord, agent.key, lambda a: a.while_running(fn))
+
+
+def _tell(tx: Tx, agent: AgentRecord, interrupt: Interrupt, how: str, evidence: Sequence[str]) -> None:
     event = TurnEnded(
-        diagnosis=agent.interrupted,
+        diagnosis=interrupt.diagnosis,
         how=how,
         incarnation=agent.incarnation,
         evidence=tuple(evidence),
         run=agent.run,
         agent=agent.agent,
     )
-    tx.append(event, f"turn-ended:{agent.key}:{agent.incarnation}:{agent.interrupts[0].mono:.6f}")
+    tx.append(event, f"turn-ended:{agent.key}:{agent.incarnation}:{interrupt.presses[0].mono:.6f}")
 
 
 def note_recovery(tx: Tx, agent: AgentRecord) -> None:
     """It has given a sign of life: nothing is owed any more."""
     health = agent.health if agent.health == "healthy" else HEALTH.step(agent.health, "healthy")
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, probed=None, stalled=None, health=health))
+    change(tx, AgentRecord, agent.key, lambda a: _unprobed(replace(a, stalled=None, health=health)))
     tx.append(AgentRecovered(incarnation=agent.incarnation, run=agent.run, agent=agent.agent))
+
+
+def _unprobed(agent: AgentRecord) -> AgentRecord:
+    return agent.while_running(lambda life: replace(life, probed=None))
 
 
 def declare_stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> None:
@@ -175,7 +185,8 @@ def declare_stalled(tx: Tx, view: RunView, agent: AgentRecord, sight: Sight) -> 
     if not agent.stall_count:
         _tell_of_stall(tx, view, agent)
     health = agent.health if agent.health != "healthy" else HEALTH.step(agent.health, "stalled")
-    stalled = save(tx, replace(agent, health=health, probed=None, stalled=tx.now, stall_count=agent.stall_count + 1))
+    counted = replace(agent, health=health, stalled=tx.now, stall_count=agent.stall_count + 1)
+    stalled = save(tx, _unprobed(counted))
     alert = f"{agent.agent}#{agent.incarnation}:unanswered"
     if agent.stall_count and not agent.replaces:
         decide(tx, view, agent, "REPLACE", "stalled", evidence, alert)
@@ -192,7 +203,7 @@ def _tell_of_stall(tx: Tx, view: RunView, agent: AgentRecord) -> None:
     for name in waiters(view, agent.agent, watch.waits if watch is not None else ()):
         # One that was started again in this very step has another incarnation than the view says.
         other = load(tx, AgentRecord, keys.agent(agent.run, name))
-        if other is not None and other.state not in AGENT.ends and not other.resting:
+        if other is not None and not other.is_over and not isinstance(other.life, Resting):
             text = brief.stall_alert(agent.agent, "no sign of life")
             send(tx, other, "mail", "stall_alert", text, key=f"stall:{agent.agent}:{agent.incarnation}")
             told.append(name)

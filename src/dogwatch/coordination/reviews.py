@@ -19,7 +19,7 @@ from dogwatch.ledger.api import Item, Tx
 from dogwatch.ledger.records import load, load_run, save
 from dogwatch.model.events.alerts import PersonCalled
 from dogwatch.model.events.reviews import CheckpointAnswered, CheckpointAsked, CheckpointClosed, CheckpointReopened
-from dogwatch.model.lifecycle import AGENT, CHECKPOINT
+from dogwatch.model.lifecycle import CHECKPOINT
 from dogwatch.model.plan import Checkpoint
 from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, Verdict
 from dogwatch.model.redact import Redactor
@@ -33,7 +33,7 @@ def ask(tx: Tx, view: RunView, checkpoint: str, round_: int) -> None:
     plan = route.checkpoint_plan(view, checkpoint)
     # What was decided before it may have failed to start a reviewer: that has another incarnation now, or is lost.
     found = [load(tx, AgentRecord, view.agents[name].key) for name in plan.reviewers]
-    asked = [agent for agent in found if agent is not None and agent.state not in AGENT.ends]
+    asked = [agent for agent in found if agent is not None and not agent.is_over]
     if len(asked) < len(plan.reviewers):
         return
     record = view.checkpoints[plan.name]

@@ -17,7 +17,8 @@ from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
 from dogwatch.model.events.alerts import SelfCheckFailed
 from dogwatch.model.events.runs import MilestoneReached, RunCleared, RunCreated, RunEnded, RunNotCleared, RunStarted
-from dogwatch.model.lifecycle import AGENT, RUN, RunEnd
+from dogwatch.model.life import Finished, GivenUp
+from dogwatch.model.lifecycle import RUN, RunEnd
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import AgentRecord, CheckResult, ChecksRecord, RunRecord, Stage, TaskRecord
 from dogwatch.model.view import RunView
@@ -148,12 +149,11 @@ def note_checks(tx: Tx, record: ChecksRecord, failed: Sequence[CheckResult]) -> 
 
 
 def _final(agent: AgentRecord, state: str, cause: str) -> AgentRecord:
-    if agent.state in AGENT.ends:
+    if agent.is_over:
         return agent
     if state == "FAILED":
-        return replace(agent, state=AGENT.step(agent.state, "ERROR"), cause=agent.cause or f"the run failed: {cause}")
-    handed_off = agent.state if agent.state == "HANDED_OFF" else AGENT.step(agent.state, "HANDED_OFF")
-    return replace(agent, state=AGENT.step(handed_off, "SUCCEEDED"))
+        return agent.become(GivenUp(cause=f"the run failed: {cause}", last=agent.running))
+    return agent.become(Finished(last=agent.running))
 
 
 def _history(view: RunView, role: str) -> str:

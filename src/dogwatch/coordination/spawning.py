@@ -10,7 +10,7 @@ from dogwatch.coordination.launches import agent_holder
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
-from dogwatch.model.lifecycle import AGENT
+from dogwatch.model.life import GivenUp, Running, Starting
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
@@ -23,7 +23,11 @@ def intend(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> AgentRecord
         return None
     event = AgentSpawnIntended(incarnation=agent.incarnation, run=agent.run, agent=agent.agent)
     tx.append(event, f"spawn:{agent.key}:{agent.incarnation}")
-    return change(tx, AgentRecord, agent.key, lambda a: replace(a, intended=a.intended or tx.now, held="", resting=""))
+
+    def intended(record: AgentRecord) -> AgentRecord:
+        return record if isinstance(record.life, Starting) else record.become(Starting(since=tx.now))
+
+    return change(tx, AgentRecord, agent.key, intended)
 
 
 def confirm(
@@ -52,22 +56,15 @@ def confirm(
     )
     tx.append(event, f"spawned:{agent.key}:{agent.incarnation}")
     note_process(tx, agent_holder(agent.run, agent.agent), process)
-    change(
-        tx,
-        AgentRecord,
-        agent.key,
-        lambda a: replace(
-            a,
-            process=process,
-            pane=pane,
-            server=server,
-            sandboxed=sandboxed,
-            confirmed=tx.now,
-            state=AGENT.step(a.state, "WAITING") if a.state == "CREATED" else a.state,
-        ),
-    )
+    life = Running(since=tx.now, process=process, pane=pane, sandboxed=sandboxed)
+    change(tx, AgentRecord, agent.key, lambda a: replace(a.become(life), server=server))
 
 
 def dismiss(tx: Tx, agent: AgentRecord) -> None:
     """What was left of a given-up agent was ended."""
-    change(tx, AgentRecord, agent.key, lambda a: replace(a, process=None, confirmed=None))
+
+    def dismissed(record: AgentRecord) -> AgentRecord:
+        life = record.life
+        return replace(record, life=replace(life, dismissed=True)) if isinstance(life, GivenUp) else record
+
+    change(tx, AgentRecord, agent.key, dismissed)

@@ -232,7 +232,7 @@ def tell_sender(tx: Tx, task: TaskRecord, text: str) -> None:
     sender = load(tx, AgentRecord, keys.agent(task.run, task.sender)) if task.sender else None
     while sender is not None and sender.successor:
         sender = load(tx, AgentRecord, keys.agent(task.run, sender.successor))
-    if sender is not None and sender.state not in AGENT.ends:
+    if sender is not None and not sender.is_over:
         send(tx, sender, "mail", "from-captain", text, key=f"result:{task.key}:{task.sends}")
 
 
@@ -243,17 +243,16 @@ def fill(text: str, view: RunView, agent: AgentRecord) -> str:
 
 def rest(tx: Tx, agent_key: str) -> None:
     """The agent has nothing to do for now."""
-    change(
-        tx,
-        AgentRecord,
-        agent_key,
-        lambda a: replace(
-            a, state="WAITING" if a.state == "BUSY" else a.state, last_task_update=tx.now, progress_percent=None
-        ),
-    )
+    change(tx, AgentRecord, agent_key, lambda a: _with_news(tx, replace(a, busy=False)))
 
 
 def _begun(tx: Tx, agent: AgentRecord) -> AgentRecord:
     """The agent has something new to do."""
-    state = agent.state if agent.state == "BUSY" else AGENT.step(agent.state, "BUSY")
-    return replace(agent, state=state, nudges=0, last_task_update=tx.now, progress_percent=None)
+    if agent.state != "BUSY":
+        AGENT.step(agent.state, "BUSY")
+    return _with_news(tx, replace(agent, busy=True).while_running(lambda life: replace(life, nudges=0)))
+
+
+def _with_news(tx: Tx, agent: AgentRecord) -> AgentRecord:
+    """How far it said it was is not how far it is with what it does from now on."""
+    return replace(agent.while_running(lambda life: replace(life, progress_percent=None)), last_task_update=tx.now)

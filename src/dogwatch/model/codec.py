@@ -66,7 +66,8 @@ def reader_of(hint: Any) -> Reader | None:
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        inner = reader_of(next(part for part in arguments if part is not types.NoneType))
+        parts = [part for part in arguments if part is not types.NoneType]
+        inner = reader_of(parts[0]) if len(parts) == 1 else _tagged(parts)
         return (lambda data: None if data is None else inner(data)) if inner else None
     if origin is tuple:
         item = reader_of(arguments[0])
@@ -77,3 +78,11 @@ def reader_of(hint: Any) -> Reader | None:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _decoder(hint)
     return None
+
+
+def _tagged(kinds: list[Any]) -> Reader | None:
+    """What makes one of several dataclasses: each says in its field `kind` which one it is. None for plain values."""
+    if not all(dataclasses.is_dataclass(kind) for kind in kinds):
+        return None
+    readers = {kind.__dataclass_fields__["kind"].default: _decoder(kind) for kind in kinds}
+    return lambda data: readers[data["kind"]](data)

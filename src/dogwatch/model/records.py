@@ -6,11 +6,13 @@ Only the captain that holds the run's lease writes them; everybody may read them
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from dogwatch.model import keys
+from dogwatch.model.delivery import Acknowledged, Delivered, Delivery, Expired, Queued, Read, Step, Typing
 from dogwatch.model.jobs import JobRecord
+from dogwatch.model.life import Finished, GivenUp, Interrupt, Life, NotStarted, Resting, Running
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
@@ -61,59 +63,122 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRecord:
-    """A holder of a role: its current incarnation, that incarnation's process, and its past.
+class SettledStall:
+    """The stall that the latest alert was about. What was done about it may take until `again`; only then is the same
+    stall told of once more."""
 
-    `intended` without `process` is a spawn under way; both make the spawn registry's entry. `server` is the tmux
-    server that holds it. `alerts` counts the alerts that were settled, `stall` is what the latest was about. `health`
-    is an axis of its own; `probed` is since when the agent owes a sign of life, `interrupts` when its open turn was
-    interrupted, until that turn has ended. `replaces` is the agent of the pipeline file whose place this one took,
-    `successor` the one that took this one's.
+    stall: str
+    again: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRecord:
+    """A holder of a role: its current incarnation with its life, and its past.
+
+    `life` is what becomes of its process, `busy` whether it has something to do, `health` an axis of its own. `host` is
+    where its latest incarnation was started, `server` the tmux server there; both outlive the incarnation. `alerts`
+    counts the alerts that were settled. `replaces` is the agent of the pipeline file whose place this one took.
     """
 
     run: str
     agent: str
     role: str
-    state: str = AGENT.first
     incarnation: int = 0
     name: str = ""
-    intended: Moment | None = None
-    process: ProcessId | None = None
-    pane: str = ""
+    life: Life = field(default_factory=NotStarted)
+    busy: bool = False
+    host: str = ""
     server: ProcessId | None = None
-    confirmed: Moment | None = None
-    nudges: int = 0
     restarts: tuple[Moment, ...] = ()
-    not_before: Moment | None = None
     alerts: int = 0
-    stall: str = ""
-    stall_again: Moment | None = None
-    cause: str = ""
+    settled: SettledStall | None = None
     health: str = HEALTH.first
-    probed: Moment | None = None
-    interrupts: tuple[Moment, ...] = ()
-    interrupted: str = ""
-    """What its open turn was interrupted for."""
     stalled: Moment | None = None
     stall_count: int = 0
     replacement_count: int = 0
     last_heartbeat: Moment | None = None
     last_task_update: Moment | None = None
-    progress_percent: float | None = None
-    """How far it last said it was with what it does now."""
-    guarded: int = 0
-    """The incarnation whose guard was seen to fire."""
-    sandboxed: bool = False
     conversation: int = 1
     """The incarnation that began the conversation which the current one goes on with."""
     answered: Moment | None = None
     """When another agent last acknowledged a letter of this one's: its answer may be on its way."""
     replaces: str = ""
-    successor: str = ""
-    held: str = ""
-    """Why the gate does not let the incarnation start yet."""
-    resting: str = ""
-    """Why it is not started until there is work for it: it was reclaimed."""
+
+    @property
+    def state(self) -> str:
+        """Its state in the lifecycle `AGENT`, for readers."""
+        return agent_state(self.life.kind, busy=self.busy)
+
+    @property
+    def running(self) -> Running | None:
+        """What is known of its process, while the agent is one of the living: the one place to ask that."""
+        return self.life if isinstance(self.life, Running) else None
+
+    @property
+    def last(self) -> Running | None:
+        """The same, also of an agent that has come to its end."""
+        return self.life.last if isinstance(self.life, GivenUp | Finished) else self.running
+
+    @property
+    def process(self) -> ProcessId | None:
+        """Its process, which may have to be ended also where the agent has come to its end."""
+        is_dismissed = isinstance(self.life, GivenUp) and self.life.dismissed
+        return None if self.last is None or is_dismissed else self.last.process
+
+    @property
+    def pane(self) -> str:
+        """The tmux pane in which it runs."""
+        return self.life.pane if isinstance(self.life, Running) else ""
+
+    @property
+    def is_given_up(self) -> bool:
+        return isinstance(self.life, GivenUp)
+
+    @property
+    def is_over(self) -> bool:
+        return isinstance(self.life, GivenUp | Finished)
+
+    @property
+    def cause(self) -> str:
+        """Why it was given up."""
+        return self.life.cause if isinstance(self.life, GivenUp) else ""
+
+    @property
+    def successor(self) -> str:
+        """The agent that took its place."""
+        return self.life.successor if isinstance(self.life, GivenUp) else ""
+
+    @property
+    def gate_reason(self) -> str:
+        """Why the gate does not let the incarnation start yet."""
+        return self.life.gate_reason if isinstance(self.life, NotStarted | Resting) else ""
+
+    @property
+    def nudges(self) -> int:
+        """How often it was asked to go on with what it has to do now."""
+        return self.life.nudges if isinstance(self.life, Running) else 0
+
+    @property
+    def probed(self) -> Moment | None:
+        """Since when it owes a sign of life."""
+        return self.life.probed if isinstance(self.life, Running) else None
+
+    @property
+    def interrupt(self) -> Interrupt | None:
+        """How its open turn was interrupted."""
+        return self.life.interrupt if isinstance(self.life, Running) else None
+
+    def become(self, life: Life) -> AgentRecord:
+        """The record with another life. An illegal step raises, and nothing happens."""
+        changed = replace(self, life=life)
+        if changed.state != self.state:
+            before = AGENT.step(self.state, "HANDED_OFF") if isinstance(life, Finished) else self.state
+            AGENT.step(before, changed.state)
+        return changed
+
+    def while_running(self, fn: Callable[[Running], Running]) -> AgentRecord:
+        """The record with its running life changed by `fn`; as it is where it does not run."""
+        return replace(self, life=fn(self.life)) if isinstance(self.life, Running) else self
 
     @property
     def place(self) -> str:
@@ -127,15 +192,24 @@ class AgentRecord:
     @property
     def rings(self) -> tuple[str, ...]:
         """What keeps it from harming others, outermost first."""
-        return rings(sandboxed=self.sandboxed, guarded=self.guarded == self.incarnation > 0)
+        last = self.last
+        return rings(sandboxed=last is not None and last.sandboxed, guarded=last is not None and last.guarded)
 
     def was_alerted(self, stall: str, now: Moment) -> bool:
         """Whether this very stall was settled a short while ago, and what was done about it may still work."""
-        return self.stall == stall and self.stall_again is not None and now.is_before(self.stall_again)
+        return self.settled is not None and self.settled.stall == stall and now.is_before(self.settled.again)
 
     @property
     def session(self) -> str:
         return f"{self.run}-{self.agent}"
+
+
+_STATES = {"given_up": "ERROR", "finished": "SUCCEEDED"}
+
+
+def agent_state(life: str, *, busy: bool) -> str:
+    """The state in the lifecycle `AGENT` of an agent with a life of that kind."""
+    return _STATES.get(life) or ("BUSY" if busy else "WAITING" if life == "running" else "CREATED")
 
 
 def rings(*, sandboxed: bool, guarded: bool) -> tuple[str, ...]:
@@ -227,7 +301,8 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecord:
-    """A message to an agent. `step` is how far the typing of it has come: pasting, pasted, entering, entered.
+    """A message to an agent: how far it has come with its reader, and while it is being typed or lies in the post box,
+    how far on that way.
 
     `incarnation` is the one it is addressed to; a message for an earlier one is never delivered to a later.
     """
@@ -241,15 +316,42 @@ class MessageRecord:
     body: str
     queued: Moment
     incarnation: int
-    state: str = MESSAGE.first
-    step: str = ""
-    step_at: Moment | None = None
+    delivery: Delivery = field(default_factory=Queued)
+    typing: Typing | None = None
     tries: int = 0
-    delivered: Moment | None = None
-    read: Moment | None = None
-    acknowledged: Moment | None = None
     nudges: int = 0
     """How often the agent was asked for an answer, where it may also leave it at that."""
+
+    @property
+    def state(self) -> str:
+        """Its state in the lifecycle `MESSAGE`."""
+        return self.delivery.kind
+
+    @property
+    def is_over(self) -> bool:
+        return isinstance(self.delivery, Acknowledged | Expired)
+
+    @property
+    def step(self) -> Step | None:
+        """How far it has come on its way into the client; None where it is not on its way."""
+        return self.typing.step if self.typing is not None else None
+
+    @property
+    def told(self) -> Moment | None:
+        """When its reader got to know of it: from its client, or by reading it together with another."""
+        match self.delivery:
+            case Delivered(at=at):
+                return at
+            case Read(at=at, delivered=delivered):
+                return delivered or at
+            case _:
+                return None
+
+    def become(self, delivery: Delivery) -> MessageRecord:
+        """The record with another delivery. An illegal step raises, and nothing happens."""
+        if delivery.kind != self.delivery.kind:
+            MESSAGE.step(self.delivery.kind, delivery.kind)
+        return replace(self, delivery=delivery)
 
     @property
     def key(self) -> str:

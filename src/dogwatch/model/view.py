@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from dogwatch.model.life import NotStarted
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits, Phase, Plan, Role
 from dogwatch.model.records import (
@@ -86,7 +87,7 @@ class RunView:
 
     def next_spawn_s(self, now: Moment) -> float:
         """Seconds until the earliest agent whose start was put off may start; a day where there is none."""
-        put_off = [a.not_before for a in self.agents.values() if a.process is None and a.state != "ERROR"]
+        put_off = [a.life.not_before for a in self.agents.values() if isinstance(a.life, NotStarted)]
         waits = [moment.mono - now.mono for moment in put_off if moment is not None and now.is_before(moment)]
         return min(waits, default=86400.0)
 
@@ -188,17 +189,16 @@ class RunView:
             if message.kind == "checkpoint":
                 record = self.checkpoints[message.subject]
                 if record.state == "asked" and not record.has_voted(agent):
-                    return Duty("checkpoint", message.subject, message.delivered, asked=message.queued)
+                    return Duty("checkpoint", message.subject, message.told, asked=message.queued)
             optional = optional or self._optional(message)
         return optional
 
     def _optional(self, message: MessageRecord) -> Duty | None:
         more: dict[str, Any] = {"asked": message.queued, "message": message.id, "nudges": message.nudges}
         if message.kind == "offer" and self.tasks[message.subject].is_on_offer:
-            return Duty("offer", message.subject, message.delivered, **more)
+            return Duty("offer", message.subject, message.told, **more)
         if message.kind == "mail" and message.state in ("delivered", "read"):
-            # An agent that read it by itself, together with another letter, was told of it by that.
-            return Duty("mail", message.id, message.delivered or message.read, **more)
+            return Duty("mail", message.id, message.told, **more)
         return None
 
     def _approval_before(self, task: TaskRecord) -> CheckpointRecord | None:

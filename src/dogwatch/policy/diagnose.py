@@ -63,7 +63,7 @@ def diagnose(
 ) -> Diagnosis:
     """What the facts mean for this agent and what it owes."""
     case = Case(agent, duty, sight, limits, now, awaited, ring, time_limits, overdue, coming)
-    if agent.process is None or agent.confirmed is None:
+    if not agent.running:
         return Diagnosis(kind="starting", evidence=("the spawn is not confirmed yet",))
     if sight.process == "unknown":
         return Diagnosis(kind="unknown", confidence=0.0, evidence=("the process could not be looked at",))
@@ -113,8 +113,8 @@ def _dead(case: Case) -> Diagnosis:
 
 
 def _starting(case: Case) -> Diagnosis:
-    assert case.agent.confirmed is not None  # noqa: S101 - the caller has looked
-    age = case.now.since(case.agent.confirmed)
+    assert case.agent.running is not None  # noqa: S101 - the caller has looked
+    age = case.now.since(case.agent.running.since)
     if case.sight.screen == "dialog" and case.age(case.sight.screen_since) >= case.limits.dialog_s:
         return Diagnosis(
             kind="startup_dialog",
@@ -125,7 +125,7 @@ def _starting(case: Case) -> Diagnosis:
             advice="answer the dialog: dogwatch attach shows it",
             stall=case.stall("startup_dialog"),
         )
-    if case.agent.stall == case.stall("startup_dialog"):
+    if case.agent.settled is not None and case.agent.settled.stall == case.stall("startup_dialog"):
         # A person was called, and has just answered: only now can it start.
         age = min(age, case.age(case.sight.screen_since))
     if age < case.limits.startup_s or case.sight.screen == "dialog":
@@ -180,8 +180,8 @@ def _asking(case: Case) -> Diagnosis | None:
         return Diagnosis(
             kind="stop_loop",
             evidence=(f"{times}, for {case.age(turn.stops_since):.0f} s", f"screen: {sight.screen}"),
-            action="" if case.agent.interrupts else "INTERRUPT",
-            advice="wait: it was interrupted" if case.agent.interrupts else "interrupt the turn",
+            action="" if case.agent.interrupt else "INTERRUPT",
+            advice="wait: it was interrupted" if case.agent.interrupt else "interrupt the turn",
             stall=case.stall("stops", f"{turn.stops_since:.3f}"),
         )
     return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
+from dogwatch.model.life import Interrupt
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.sight import Sight
@@ -17,24 +17,24 @@ AT_THE_PROMPT = ("idle", "error")
 Effect = Literal["waiting", "ended", "drained", "again", "ignored"]
 
 
-def effect(interrupts: Sequence[Moment], kind: str, sight: Sight, limits: Limits, now: Moment) -> Effect:
-    """What has come of the interrupts of a turn; `kind` is what it was interrupted for.
+def effect(interrupt: Interrupt, sight: Sight, limits: Limits, now: Moment) -> Effect:
+    """What has come of the interrupt of a turn.
 
     `ended`: the turn is over, and the hooks say so. `drained`: it is over, and nobody says so. `again`: the key may
     have been lost. `ignored`: the turn goes on. A look that says nothing never makes it `ignored`.
     """
-    if sight.process != "alive" or not interrupts:
+    if sight.process != "alive":
         return "waiting"
-    if not (sight.turn.stops if traits_of(kind).interrupts_turn else sight.turn.tools):
+    if not (sight.turn.stops if traits_of(interrupt.diagnosis).interrupts_turn else sight.turn.tools):
         return "ended"
-    first = interrupts[0]
+    first = interrupt.presses[0]
     quiet_s = now.mono - max(sight.turn.own, sight.screen_since, first.mono)
     if sight.screen in AT_THE_PROMPT and quiet_s >= QUIET_S:
         return "drained"
     age_s = now.since(first)
     if age_s >= limits.probe_s:
         return "ignored" if _goes_on(sight, first) else "drained"
-    is_late = age_s >= limits.probe_s / 2 and len(interrupts) == 1
+    is_late = age_s >= limits.probe_s / 2 and len(interrupt.presses) == 1
     return "again" if is_late and _goes_on(sight, first) else "waiting"
 
 

@@ -35,7 +35,7 @@ def judge(view: RunView, name: str, sight: Sight, graph: WaitGraph, now: Moment)
     """What the agent is doing. Of those that wait for one another in a ring, only the youngest wait is broken."""
     agent, limits = view.agents[name], view.limits_of(name)
     mine = graph.of(name)
-    if agent.confirmed is not None and agent.process is not None and not mine:
+    if agent.running and not mine:
         well = plainly_well(sight, limits, now, owes=sight.turn.state == "idle" and view.owes(name))
         if well is not None:
             return well

@@ -69,7 +69,7 @@ def wrong_task(view: RunView, sender: AgentRecord, to: str, outputs: Iterable[st
         return f"there is no agent {to!r} in {view.run.run}"
     if receiver.agent == sender.agent:
         return "a task is for another agent: do it yourself"
-    if receiver.state == "ERROR":
+    if receiver.is_given_up:
         return f"{receiver.agent} was given up: {receiver.cause}"
     if view.run.state != "RUNNING" or view.task_of(sender.agent) is None:
         return f"{sender.agent} holds no task itself"

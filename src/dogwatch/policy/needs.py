@@ -68,7 +68,7 @@ def has_work(view: RunView, agent: str) -> bool:
 def _is_free(view: RunView, holder: str) -> bool:
     """Whether that agent is there and has nothing else to do."""
     agent = view.agents.get(holder)
-    return agent is not None and bool(agent.confirmed) and agent.state != "ERROR" and view.duty_of(holder) is None
+    return agent is not None and agent.running is not None and view.duty_of(holder) is None
 
 
 def _is_open(view: RunView, task: TaskRecord) -> bool:
@@ -114,8 +114,8 @@ def _life(view: RunView, agent: str) -> tuple[int, int]:
 def waits_at_gate(view: RunView) -> str:
     """Whom the run needs and the gate does not let start, and why; empty where there is nobody."""
     for name, agent in view.agents.items():
-        if agent.held and agent.process is None and is_needed(view, name):
-            return f"{name} waits: {agent.held}"
+        if agent.gate_reason and is_needed(view, name):
+            return f"{name} waits: {agent.gate_reason}"
     return ""
 
 

@@ -119,7 +119,7 @@ def _long_tool(case: Case, tool: ToolCall, child: Child | None) -> Diagnosis:
     cores = f", {tree.cores:.0%} of a core" if tree and tree.cores is not None else ""
     process = f"process: {child.name} (pid {child.pid}) for {child.age_s:.0f} s{cores}" if child else f"process{cores}"
     what = f"{child.name} (pid {child.pid})" if child else str(tool)
-    over = 0 < case.limits.tool_max_s <= age and not case.agent.interrupts
+    over = 0 < case.limits.tool_max_s <= age and not case.agent.interrupt
     return Diagnosis(
         kind="long_tool",
         evidence=(f"hooks: {tool} runs for {age:.0f} s", process),

@@ -80,9 +80,8 @@ def choose(
     for view in views:
         for name, agent in view.agents.items():
             seen = watched.get(view.run.run, {}).get(name)
-            # A reviewer that has voted is BUSY until all have.
-            is_there = agent.process is not None and agent.state in ("WAITING", "BUSY")
-            if seen is None or not is_there or not is_idle(view, name, seen):
+            # Also a busy one: a reviewer that has voted is BUSY until all have.
+            if seen is None or not agent.running or not is_idle(view, name, seen):
                 continue
             if (view.run.run, name, agent.incarnation) in asked:
                 continue

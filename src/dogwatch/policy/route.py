@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import assert_never
 
+from dogwatch.model.life import Finished, GivenUp, NotStarted, Resting, Running, Starting
 from dogwatch.model.lifecycle import RunEnd
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
@@ -153,10 +155,10 @@ def decide(view: RunView, now: Moment) -> tuple[Decision, ...]:
         return (EndRun("FAILED", f"task {failed[0].task} failed: {failed[0].note}"),)
     staffing = _staff(view, now)
     if view.run.state == "SPAWN":
-        living = [agent for agent in view.agents.values() if agent.state != "ERROR"]
-        there = [agent for agent in living if agent.confirmed]
+        living = [agent for agent in view.agents.values() if not agent.is_given_up]
+        there = [agent for agent in living if agent.running]
         # Who has to wait at the gate may have to wait for those who are there: they begin without it.
-        ready = all(agent.held or agent.resting for agent in living if not agent.confirmed)
+        ready = all(agent.gate_reason or isinstance(agent.life, Resting) for agent in living if not agent.running)
         return (BeginWork(),) if ready and (there or not living) and not _lost(view) else staffing
     if view.run.state == "RUNNING":
         return staffing + _work(view)
@@ -185,15 +187,21 @@ def _staff(view: RunView, now: Moment) -> tuple[Decision, ...]:
 
 
 def _lost(view: RunView) -> tuple[Decision, ...]:
-    return tuple(DismissAgent(a.agent) for a in view.agents.values() if a.state == "ERROR" and a.process is not None)
+    return tuple(DismissAgent(a.agent) for a in view.agents.values() if a.is_given_up and a.process is not None)
 
 
 def _needs_spawn(view: RunView, agent: AgentRecord, now: Moment) -> bool:
-    if agent.state == "ERROR" or agent.process is not None:
-        return False
-    if agent.resting and agent.intended is None and not has_work(view, agent.agent):
-        return False
-    return agent.not_before is None or not now.is_before(agent.not_before)
+    match agent.life:
+        case Starting():
+            return True
+        case Resting():
+            return has_work(view, agent.agent)
+        case NotStarted(not_before=not_before):
+            return not_before is None or not now.is_before(not_before)
+        case Running() | GivenUp() | Finished():
+            return False
+        case _:
+            assert_never(agent.life)
 
 
 def _work(view: RunView) -> tuple[Decision, ...]:
@@ -245,7 +253,7 @@ def _free_agents(view: RunView) -> set[str]:
         if checkpoint.state == "asked":
             plan = checkpoint_plan(view, checkpoint.checkpoint)
             busy |= {agent for agent in plan.reviewers if not checkpoint.has_voted(agent)}
-    ready = (a for a in view.agents.values() if a.confirmed and a.state != "ERROR")
+    ready = (a for a in view.agents.values() if a.running)
     return {agent.agent for agent in ready if agent.agent not in busy}
 
 
@@ -264,9 +272,7 @@ def _task(view: RunView, task: TaskRecord, free: set[str]) -> list[Decision]:
     broken = [other for other in earlier if other.state == "failed"]
     if broken:
         return [FailTask(task.task, f"it needs {broken[0].task}, which failed")]
-    lost = [
-        view.agents[agent] for agent in task.holders if agent in view.agents and view.agents[agent].state == "ERROR"
-    ]
+    lost = [view.agents[agent] for agent in task.holders if agent in view.agents and view.agents[agent].is_given_up]
     if len(lost) == len(task.holders):
         return [FailTask(task.task, lost[0].cause)]
     if any(other.state != "accepted" for other in earlier):
@@ -300,7 +306,7 @@ def _review(view: RunView, plan: Checkpoint) -> list[Decision]:
     asked = plan.reviewers
     # A verdict of a round that is closed does not serve for the next.
     voted = [agent for agent in asked if record.state == "asked" and record.has_voted(agent)]
-    lost = [agent for agent in asked if view.agents[agent].state == "ERROR" and agent not in voted]
+    lost = [agent for agent in asked if view.agents[agent].is_given_up and agent not in voted]
     if lost:
         return [CloseCheckpoint(plan.name, "failed", f"reviewer {lost[0]} is lost: {view.agents[lost[0]].cause}")]
     if record.state in ("open", "revised"):

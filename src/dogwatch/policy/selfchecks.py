@@ -146,7 +146,7 @@ def _claims(facts: Facts) -> Verdict:
         agent = facts.view.agents.get(task.agent)
         if task.state != "claimed":
             continue
-        if agent is None or agent.state == "ERROR":
+        if agent is None or agent.is_given_up:
             bad.append(f"{task.task} is held by {task.agent}, who was given up")
         elif task.incarnation != agent.incarnation:
             bad.append(f"{task.task} is held by incarnation {task.incarnation} of {task.agent}, which is gone")

@@ -120,4 +120,4 @@ def is_gone(known: OverdueSubagent, agent: AgentRecord | None, turn: Turn | None
 
 
 def _is_lost(known: OverdueSubagent, agent: AgentRecord | None) -> bool:
-    return agent is None or agent.incarnation != known.incarnation or agent.state == "ERROR"
+    return agent is None or agent.incarnation != known.incarnation or agent.is_given_up

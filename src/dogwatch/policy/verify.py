@@ -47,7 +47,7 @@ _WHY_NOT = {
 def outcome(decision: DecisionRecord, view: RunView, sight: Sight | None, now: Moment) -> Outcome | None:
     """What came of a decision, or None where that cannot be said yet."""
     agent = view.agents.get(view.current(decision.agent))
-    if agent is None or agent.state == "ERROR":
+    if agent is None or agent.is_given_up:
         return Outcome("not_recovered", "the agent was given up")
     if decision.action == "RESCUE":
         return _of_rescue(decision, view)

@@ -94,7 +94,7 @@ def is_unread(view: RunView, agent: str) -> bool:
 def is_held(view: RunView, agent: str) -> bool:
     """Whether what the agent sends is held. An incarnation or an agent that is gone owes nothing."""
     record = view.agents.get(agent)
-    reading = view.reading_of(agent) if record is not None and record.state != "ERROR" else None
+    reading = view.reading_of(agent) if record is not None and not record.is_given_up else None
     return reading is not None and reading.held is not None
 
 
@@ -115,7 +115,7 @@ def candidates(view: RunView) -> tuple[str, ...]:
     return tuple(
         name
         for name, agent in view.agents.items()
-        if agent.confirmed and agent.state != "ERROR" and is_behind(view, name) and not is_in_checkpoint(view, name)
+        if agent.running and is_behind(view, name) and not is_in_checkpoint(view, name)
     )
 
 
@@ -127,7 +127,7 @@ def decide(view: RunView, sights: Mapping[str, Sight], reads: Mapping[str, float
     busy = set()
     for agent in view.agents:
         reading = view.reading_of(agent)
-        if reading is None or agent in settled or view.agents[agent].state == "ERROR":
+        if reading is None or agent in settled or view.agents[agent].is_given_up:
             continue
         if reading.held is not None and now.since(reading.held) >= view.limits_of(agent).refresh_s:
             found.append(Lapse(agent))

@@ -17,6 +17,7 @@ from dogwatch.model.admission import PermitRecord
 from dogwatch.model.brief import Header
 from dogwatch.model.events import KINDS
 from dogwatch.model.keys import notices_queue, orders_queue
+from dogwatch.model.life import Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
@@ -164,7 +165,7 @@ class Invariants(Witness):
             return "restarted"
         if way != "dismiss" or record is None:
             return ""
-        if record.state == "ERROR":
+        if record.is_given_up:
             return "given up"
         orders = [item.body for item in reader.items(orders_queue(agent.run.run))]
         asked = [one for one in orders if one.get("order") == RECLAIM and one["agent"] == agent.name]
@@ -230,7 +231,7 @@ class Invariants(Witness):
 
     def _is_starting(self, reader: Reader, key: str) -> bool:
         record = load(reader, AgentRecord, keys.agent(*key.split("/", 1)))
-        return record is not None and record.process is None and record.intended is not None and record.state != "ERROR"
+        return record is not None and isinstance(record.life, Starting)
 
     def failed(self, line: str) -> None:
         told = json.loads(line)

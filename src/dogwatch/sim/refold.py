@@ -8,6 +8,8 @@ from typing import Any
 
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.codec import decode
+from dogwatch.model.delivery import Delivered, Queued, Read
+from dogwatch.model.life import GivenUp, Interrupt, NotStarted, Running
 from dogwatch.model.lifecycle import RUN, TASK
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Plan
@@ -83,6 +85,10 @@ class Records:
         if name in self.agents:
             self.agents[name] = replace(self.agents[name], **changes)
 
+    def _running(self, name: str, fn: Callable[[Running], Running]) -> None:
+        if name in self.agents:
+            self.agents[name] = self.agents[name].while_running(fn)
+
     def _task(self, name: object, **changes: Any) -> None:
         if str(name) in self.tasks:
             self.tasks[str(name)] = replace(self.tasks[str(name)], **changes)
@@ -110,34 +116,33 @@ class Records:
     def _spawned(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         process = decode(ProcessId, body["process"])
         number = int(body["incarnation"])
-        self._agent(event.agent, process=process, confirmed=event.at, incarnation=number, state="WAITING")
+        self._agent(event.agent, incarnation=number, life=Running(since=event.at, process=process))
 
     def _restarted(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         number = int(body["incarnation"])
-        gone = {"process": None, "confirmed": None, "nudges": 0, "probed": None, "interrupts": (), "state": "CREATED"}
-        self._agent(event.agent, incarnation=number, **gone)
+        self._agent(event.agent, incarnation=number, life=NotStarted())
         for message in [one for one in self.messages.values() if one.to == event.agent and one.kind == "mail"]:
-            self._message(message.id, incarnation=number, state="queued")
+            self._message(message.id, incarnation=number, delivery=Queued())
 
     def _replaced(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         old, name = self.agents.get(event.agent), str(body["successor"])
         if old is None:
             return
-        self._agent(old.agent, state="ERROR", successor=name, probed=None)
+        self._agent(old.agent, life=GivenUp(cause=str(body.get("reason", "")), successor=name))
         self.agents[name] = AgentRecord(run=old.run, agent=name, role=old.role, incarnation=1, replaces=old.place)
         for task in [one for one in self.tasks.values() if one.agent == old.agent and one.state not in TASK.ends]:
             self._task(task.task, agent=name)
         for task in [one for one in self.tasks.values() if one.former == old.agent]:
             self._task(task.task, former=name)
         for message in [one for one in self.messages.values() if one.to == old.agent and one.kind == "mail"]:
-            self._message(message.id, to=name, incarnation=1, state="queued")
+            self._message(message.id, to=name, incarnation=1, delivery=Queued())
 
     def _staffed(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         name = event.agent
         self.agents[name] = AgentRecord(run=event.run, agent=name, role=str(body["role"]), incarnation=1)
 
     def _quarantined(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, state="ERROR")
+        self._agent(event.agent, life=GivenUp(cause=str(body.get("reason", ""))))
 
     def _nudged(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         subject, nudges = str(body["subject"]), int(body["nudges"])
@@ -150,22 +155,25 @@ class Records:
         for message in about:
             self._message(message, nudges=nudges)
         if not about:
-            self._agent(event.agent, nudges=nudges)
+            self._running(event.agent, lambda life: replace(life, nudges=nudges))
 
     def _probed(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, probed=event.at)
+        self._running(event.agent, lambda life: replace(life, probed=event.at))
 
     def _recovered(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, probed=None, stalled=None)
+        self._agent(event.agent, stalled=None)
+        self._running(event.agent, lambda life: replace(life, probed=None))
 
     def _stalled(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, probed=None, stalled=event.at)
+        self._agent(event.agent, stalled=event.at)
+        self._running(event.agent, lambda life: replace(life, probed=None))
 
     def _interrupted(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, interrupts=(event.at,), interrupted=str(body["diagnosis"]))
+        interrupt = Interrupt(diagnosis=str(body["diagnosis"]), presses=(event.at,))
+        self._running(event.agent, lambda life: replace(life, interrupt=interrupt))
 
     def _turn_ended(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._agent(event.agent, interrupts=())
+        self._running(event.agent, lambda life: replace(life, interrupt=None))
 
     def _task_sent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         task = self._final.tasks.get(str(body["task"]))
@@ -189,7 +197,7 @@ class Records:
             delivered=event.at if claimed else None,
             expect_s=float(body.get("expect_s", task.expect_s)),
         )
-        self._agent(event.agent, nudges=0)
+        self._running(event.agent, lambda life: replace(life, nudges=0))
 
     def _task_ended(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         state = event.kind.removeprefix("task_")
@@ -229,14 +237,17 @@ class Records:
         if body.get("kind") in FORGOTTEN:
             self.messages.pop(name, None)
         elif known is not None:
-            state = "delivered" if known.state == "queued" else known.state
-            self.messages[name] = replace(known, state=state, delivered=event.at)
+            read = known.delivery if isinstance(known.delivery, Read) else None
+            delivery = replace(read, delivered=event.at) if read is not None else Delivered(at=event.at)
+            self.messages[name] = replace(known, delivery=delivery)
         task = self.tasks.get(str(body.get("subject")))
         if body.get("kind") == "dispatch" and task is not None and task.agent == event.agent:
             self._task(task.task, delivered=event.at)
 
     def _read(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
-        self._message(body["message"], state="read", read=event.at)
+        known = self.messages.get(str(body["message"]))
+        told = known.told if known is not None else None
+        self._message(body["message"], delivery=Read(at=event.at, delivered=told))
 
     def _put_away(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.messages.pop(str(body["message"]), None)
@@ -255,7 +266,7 @@ class Records:
         if known is not None:
             self.checkpoints[known.checkpoint] = replace(known, state="asked", round=int(body["round"]))
         for name in body.get("reviewers", ()):
-            self._agent(str(name), nudges=0)
+            self._running(str(name), lambda life: replace(life, nudges=0))
 
     def _answered(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self.progress = event.at

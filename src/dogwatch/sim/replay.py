@@ -135,7 +135,7 @@ class _Player:
         sights, assumed = {}, set()
         is_letter = any(message.kind == "mail" for message in view.messages.values()) or bool(view.sent_tasks())
         for name, agent in view.agents.items():
-            if agent.process is not None and agent.state != "ERROR":
+            if agent.running:
                 if not is_letter and self._is_well(view, agent, t, now):
                     continue
                 sights[name], is_assumed = self._sight(view, agent, t, now)
@@ -173,8 +173,8 @@ class _Player:
         life, assumed = self._life(view, agent, turn, silence, t, now)
         screen, since = _screen(turn, silence, t, now)
         outputs = self._outputs(view.task_of(agent.agent), agent, silence, t, now)
-        assert agent.confirmed is not None  # noqa: S101 - it has a process
-        watched = max(self._mono(agent.confirmed, now), self._mono(self._records.watched_since, now))
+        assert agent.running is not None  # noqa: S101 - the caller has looked
+        watched = max(self._mono(agent.running.since, now), self._mono(self._records.watched_since, now))
         gone = bool(dead) and dead[0].kind == "session_dead"
         sight = Sight(
             process="dead" if dead else "alive",

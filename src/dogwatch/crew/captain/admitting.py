@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dogwatch.coordination.admission import look
-from dogwatch.coordination.agents import note_held
+from dogwatch.coordination.agents import note_gate_reason
 from dogwatch.coordination.launches import agent_launch
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.ledger.api import Reader
@@ -30,12 +30,12 @@ def must_wait(helm: Helm, launch: Launch) -> bool:
 
 def waits_still(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
     """The same as `must_wait` for an agent."""
-    if not agent.held:
+    if not agent.gate_reason:
         return False
     return must_wait(helm, helm.ledger.read(lambda reader: agent_launch(reader, view, agent)))
 
 
 def stop_waiting(helm: Helm, agent: AgentRecord) -> None:
     """The agent does not ask for now: it must keep nobody from the place that it waited for."""
-    if agent.held:
-        helm.record(lambda tx: note_held(tx, agent, ""))
+    if agent.gate_reason:
+        helm.record(lambda tx: note_gate_reason(tx, agent, ""))

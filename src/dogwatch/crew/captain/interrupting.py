@@ -29,16 +29,18 @@ def press(helm: Helm, view: RunView, agent: AgentRecord) -> bool:
 
 def tend_interrupt(helm: Helm, view: RunView, agent: AgentRecord, sight: Sight) -> None:
     """Looks for the end of a turn that was interrupted, within the time in which a sign of life is waited for."""
-    limits = view.limits_of(agent.agent)
-    found = effect(agent.interrupts, agent.interrupted, sight, limits, helm.now)
+    interrupt = agent.interrupt
+    if interrupt is None:
+        return
+    found = effect(interrupt, sight, view.limits_of(agent.agent), helm.now)
     if found == "ended":
-        helm.record(lambda tx: end_interrupt(tx, agent, ["hooks: the turn has ended"]))
+        helm.record(lambda tx: end_interrupt(tx, agent, interrupt, ["hooks: the turn has ended"]))
     elif found == "drained":
-        evidence = [*what_was_interrupted(agent, sight), f"screen: {sight.screen}, hooks: nothing more"]
-        if helm.world.hands.end_turn(agent, sight.turn, agent.interrupted):
-            helm.record(lambda tx: end_interrupt(tx, agent, evidence))
+        evidence = [*what_was_interrupted(interrupt, sight), f"screen: {sight.screen}, hooks: nothing more"]
+        if helm.world.hands.end_turn(agent, sight.turn, interrupt.diagnosis):
+            helm.record(lambda tx: end_interrupt(tx, agent, interrupt, evidence))
     elif found == "again":
-        helm.record(lambda tx: note_press(tx, agent))
+        helm.record(lambda tx: note_press(tx, agent, interrupt))
         press(helm, view, agent)
     elif found == "ignored":
-        helm.record(lambda tx: give_up_interrupt(tx, view, agent, sight))
+        helm.record(lambda tx: give_up_interrupt(tx, view, agent, interrupt, sight))

@@ -17,6 +17,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.interrupting import press
 from dogwatch.crew.captain.reclaiming import obey_reclaim
 from dogwatch.ledger.api import Item
+from dogwatch.model.life import NotStarted, Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight
@@ -33,7 +34,7 @@ def settle_alert(helm: Helm, view: RunView, item: Item) -> bool:
     """Acts on what is seen now, or withdraws the alert where there is nothing to do. An `unknown` look leaves it."""
     name, incarnation = str(item.body["agent"]), int(item.body["incarnation"])
     agent = view.agents.get(name)
-    if agent is None or agent.incarnation != incarnation or agent.process is None:
+    if agent is None or agent.incarnation != incarnation or not agent.running:
         return helm.record(lambda tx: alerts.withdraw(tx, helm.run, item, "that incarnation is gone"))
     again = _diagnosed_again(helm, view, agent, item)
     if again is None:
@@ -49,7 +50,7 @@ def _diagnosed_again(
     """What is seen now, and the late sub-agents that it is about; None where the look says nothing. For the time before
     it, the watchdog's alert vouches: how long a screen has stood there, and how long there was no sign of life."""
     name = agent.agent
-    alive = [one.agent for one in view.agents.values() if one.process is not None and one.state != "ERROR"]
+    alive = [one.agent for one in view.agents.values() if one.running]
     sights = helm.world.eyes.look(
         view, alive if traits_of(str(item.body["diagnosis"])).is_ring else [name], screens=True
     )
@@ -88,8 +89,8 @@ def obey(helm: Helm, view: RunView, item: Item) -> bool:
         return obey_reclaim(helm, view, item)
     name = str(item.body["agent"])
     agent = view.agents.get(name)
-    waits = agent is not None and bool(agent.held or agent.resting)
-    if not name or (agent is not None and agent.state != "ERROR" and agent.process is None and not waits):
+    is_next = agent is not None and isinstance(agent.life, NotStarted | Starting) and not agent.gate_reason
+    if not name or is_next:
         # An order to end the whole run is obeyed at the beginning of a step: this one came in the middle.
         return False
     return helm.record(lambda tx: restart_by_order(tx, view, agent, item))

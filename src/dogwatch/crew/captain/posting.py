@@ -14,10 +14,11 @@ from __future__ import annotations
 import errno
 from functools import partial
 
-from dogwatch.coordination.delivery import CANARY, deliver, give_up, note_step, retry
+from dogwatch.coordination.delivery import CANARY, deliver, give_up, note_step, retry, take_back
 from dogwatch.coordination.mail import expire, send, text_of, typed_text
 from dogwatch.crew.captain.helm import Helm
 from dogwatch.harness import Harness, harness
+from dogwatch.model.delivery import Step
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.sight import Sight
@@ -45,7 +46,7 @@ def post(helm: Helm, view: RunView) -> bool:
     """Moves every agent's oldest waiting message on; True while any is being typed."""
     waiting = {}
     for agent in view.agents.values():
-        message = _next(helm, view, agent) if agent.confirmed is not None else None
+        message = _next(helm, view, agent) if agent.running else None
         if message is not None:
             waiting[agent.agent] = message
     if not waiting:
@@ -65,7 +66,8 @@ def _next(helm: Helm, view: RunView, agent: AgentRecord) -> MessageRecord | None
         # It was queued before the checkpoint began: it waits for its end.
         queue = tuple(message for message in queue if message.kind != "refresh" or message.step)
     role = view.role_of(agent.agent)
-    if role is None or not harness(role.harness).guards or agent.guarded == agent.incarnation:
+    is_guarded = agent.running is not None and agent.running.guarded
+    if role is None or not harness(role.harness).guards or is_guarded:
         return queue[0] if queue else None
     known = next((message for message in queue if message.kind == CANARY), None)
     return known or helm.record(lambda tx: send(tx, agent, CANARY, "guard", "", key="canary"))
@@ -101,7 +103,7 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
         return _wait_for_hook(helm, view, message, _may_type(client, sight, helm.now))
     if not client.hooks and message.step != "pasted":
         # A captain was killed in the middle, and nothing tells how far it came: at least once, for plain commands.
-        _step(helm, message, "")
+        helm.record(lambda tx: take_back(tx, message))
         return True
     if message.step in ("pasting", "pasted"):
         if _is_ours(client, message, sight):
@@ -111,7 +113,7 @@ def _advance(helm: Helm, view: RunView, message: MessageRecord, sight: Sight) ->
             if message.step == "pasted":
                 helm.record(lambda tx: retry(tx, view, message))
             else:
-                _step(helm, message, "")  # a captain was killed before it pasted
+                helm.record(lambda tx: take_back(tx, message))  # a captain was killed before it pasted
         return True
     if _is_ours(client, message, sight) and _is_at_the_prompt(sight) and age > ENTER_AGAIN_S:
         return _press_enter(helm, view, message, client)
@@ -140,7 +142,7 @@ def _wait_for_hook(helm: Helm, view: RunView, message: MessageRecord, has_stoppe
     if not has_stopped and message.state == "queued":
         return False
     if helm.world.hands.take_from_box(view.agents[message.to], message):
-        _step(helm, message, "")
+        helm.record(lambda tx: take_back(tx, message))
     elif _age(helm.now, message) > view.plan.limits.receipt_s:
         helm.record(lambda tx: retry(tx, view, message))
     return True
@@ -227,9 +229,9 @@ def _press_enter(helm: Helm, view: RunView, message: MessageRecord, client: Harn
     return True
 
 
-def _step(helm: Helm, message: MessageRecord, step: str) -> None:
+def _step(helm: Helm, message: MessageRecord, step: Step) -> None:
     helm.record(lambda tx: note_step(tx, message, step))
 
 
 def _age(now: Moment, message: MessageRecord) -> float:
-    return now.since(message.step_at) if message.step_at is not None else 0.0
+    return now.since(message.typing.at) if message.typing is not None else 0.0

@@ -48,7 +48,7 @@ def check(helm: Helm, view: RunView, before: ChecksRecord | None) -> ChecksRecor
 
 def _facts(helm: Helm, view: RunView) -> Facts:
     eyes = helm.world.eyes
-    names = [agent.agent for agent in view.agents.values() if agent.confirmed is not None and agent.state != "ERROR"]
+    names = [agent.agent for agent in view.agents.values() if agent.running]
     accepted = [task for task in view.tasks.values() if task.state == "accepted" and not task.sender]
     missing = {task.task: eyes.unwritten(view.run.output, task.outputs, {}) for task in accepted}
     watchdog = view.crew.get("watchdog")

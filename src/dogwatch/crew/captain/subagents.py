@@ -16,7 +16,7 @@ def look_after_overdue(helm: Helm, view: RunView) -> None:
     if not view.overdue:
         return
     parents = {known.agent for known in view.overdue if view.agents[known.agent].incarnation == known.incarnation}
-    names = [name for name in parents if view.agents[name].process is not None]
+    names = [name for name in parents if view.agents[name].running]
     sights = helm.world.eyes.look(view, names, screens=False) if names else {}
     for known in view.overdue:
         sight, agent = sights.get(known.agent), view.agents.get(known.agent)

@@ -28,10 +28,10 @@ def verify(helm: Helm, view: RunView) -> None:
     """Looks at every agent about which something was decided or asked."""
     decisions = helm.ledger.read(lambda reader: load_all(reader, DecisionRecord, keys.open_decisions(helm.run)))
     probed = {agent.agent for agent in view.agents.values() if agent.probed is not None}
-    interrupted = {one.agent for one in view.agents.values() if one.interrupts and one.state != "ERROR"}
+    interrupted = {one.agent for one in view.agents.values() if one.interrupt is not None}
     wanted = {view.current(one.agent) for one in decisions} | probed | interrupted
     wanted |= {agent.agent for agent in view.agents.values() if agent.stalled and not agent.successor}
-    names = [name for name in wanted if view.agents[name].process is not None]
+    names = [name for name in wanted if view.agents[name].running]
     sights = helm.world.eyes.look(view, names, screens=bool(probed or interrupted)) if names else {}
     for decision in decisions:
         found = outcome(decision, view, sights.get(view.current(decision.agent)), helm.now)

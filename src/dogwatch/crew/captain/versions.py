@@ -31,7 +31,7 @@ def look_after_versions(helm: Helm, view: RunView) -> None:
     # More lines than these make no difference, and a reader goes on where it was as long as it looks for the same.
     lines = {name: min(newest.lines, LINES_MIN) for name, newest in unread.items()}
     reads = {name: eyes.read_at(view, name, newest.path, lines[name]) for name, newest in unread.items()}
-    names = [name for name in versions.candidates(view) if view.agents[name].process is not None]
+    names = [name for name in versions.candidates(view) if view.agents[name].running]
     sights = eyes.look(view, names, screens=False) if names else {}
     for decision in versions.decide(view, sights, reads, helm.now):
         match decision:

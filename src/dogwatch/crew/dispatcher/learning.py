@@ -108,7 +108,7 @@ class Peaks:
                 now=now,
                 count=roles[agent.role].count,
                 processes=found.processes,
-                worked=agent.state == "BUSY",
+                worked=agent.busy and not agent.is_over,
             )
 
     def note(

@@ -159,7 +159,7 @@ def watched_agents(reader: Reader, runs: Sequence[str]) -> tuple[dict[str, Proce
     for run in runs:
         watch = load(reader, WatchRecord, keys.watch(run))
         for agent in load_all(reader, AgentRecord, keys.agents(run)):
-            if agent.process is not None and agent.state != "ERROR":
+            if agent.process is not None and not agent.is_given_up:
                 roots[f"{run}/{agent.agent}"] = agent.process
                 seen = watch.agents.get(agent.agent) if watch is not None else None
                 subagents[f"{run}/{agent.agent}"] = seen.subagents if seen is not None else 0

@@ -55,11 +55,10 @@ class Watchdog:
             return None
         # Captain and dispatcher may have been killed at one instant: then this is who is left to notice.
         dispatcher = keep_dispatcher(world.eyes, world.starter, ledger, self._dispatcher, self.lease.holder, now)
-        spawned = [agent for agent in view.agents.values() if agent.process is not None and agent.state != "ERROR"]
-        watched = [agent.process for agent in spawned if agent.process is not None]
-        world.eyes.watch(watched + ([dispatcher.process] if dispatcher is not None else []))
+        running = {agent.agent: agent.running.process for agent in view.agents.values() if agent.running}
+        world.eyes.watch([*running.values()] + ([dispatcher.process] if dispatcher is not None else []))
         if not view.run.over:
-            self._sweep(world, ledger, view, [agent.agent for agent in spawned], now)
+            self._sweep(world, ledger, view, list(running), now)
         return min(view.plan.limits.sweep_s, BEAT_S)
 
     def _sweep(self, world: WatchdogWorld, ledger: Store, view: RunView, names: list[str], now: Moment) -> None:

@@ -172,7 +172,7 @@ def _bare_writer(path: str, start: float) -> Appends:
 
         def append() -> None:
             connection.execute("BEGIN IMMEDIATE")
-            record(SqliteTx(connection, path, clock.now()))
+            record(SqliteTx(connection, path, clock.now(), ""))
             connection.execute("COMMIT")
 
         return _write_until_over(append, start)

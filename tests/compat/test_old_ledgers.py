@@ -24,9 +24,11 @@ __all__ = ["database", "postgres"]
 
 HERE = Path(__file__).parent
 POSTGRES_FIRST = 2
+NEWEST = 2
+"""The newest version of which ledgers are kept here."""
 
 
-@pytest.mark.parametrize("version", range(1, VERSION + 1))
+@pytest.mark.parametrize("version", range(1, NEWEST + 1))
 def test_an_old_file_opens_with_everything_in_it_and_goes_on(tmp_path: Path, version: int) -> None:
     path = tmp_path / "ledger.db"
     shutil.copy(HERE / f"ledger-v{version}.db", path)
@@ -37,7 +39,7 @@ def test_an_old_file_opens_with_everything_in_it_and_goes_on(tmp_path: Path, ver
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
 
-@pytest.mark.parametrize("version", range(POSTGRES_FIRST, VERSION + 1))
+@pytest.mark.parametrize("version", range(POSTGRES_FIRST, NEWEST + 1))
 def test_an_old_database_opens_with_everything_in_it_and_goes_on(database: str, version: int) -> None:
     restore(database, HERE / f"postgres-v{version}.sql")
     clock = ManualClock()
@@ -47,7 +49,7 @@ def test_an_old_database_opens_with_everything_in_it_and_goes_on(database: str, 
 
 def test_a_newer_file_is_refused_with_a_hint(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    shutil.copy(HERE / f"ledger-v{VERSION}.db", path)
+    shutil.copy(HERE / f"ledger-v{NEWEST}.db", path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(LedgerTooNewError) as caught:
@@ -56,7 +58,7 @@ def test_a_newer_file_is_refused_with_a_hint(tmp_path: Path) -> None:
 
 
 def test_a_newer_database_is_refused_with_a_hint(postgres: Server, database: str) -> None:
-    restore(database, HERE / f"postgres-v{VERSION}.sql")
+    restore(database, HERE / f"postgres-v{NEWEST}.sql")
     name = database.rpartition("/")[2]
     postgres.execute(f"UPDATE dogwatch.facts SET value = '{VERSION + 1}' WHERE name = 'version'", name)
     with pytest.raises(LedgerTooNewError) as caught:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dogwatch.coordination.ledgers import host_of
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store, StoredEvent, Tx
 from dogwatch.ledger.copying import records
@@ -23,6 +24,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
+from dogwatch.world.home import Home
 from support.cli_ledgers import add_run, end_run
 from support.commands import call
 from support.helpers import events_of
@@ -79,7 +81,8 @@ class Place:
     @contextmanager
     def store(self, *, maintenance: bool = False) -> Iterator[Store]:
         """The ledger, open."""
-        with closing(open_store(self.address, SystemClock(), maintenance=maintenance)) as store:
+        host = host_of(Home(str(self.folder)))
+        with closing(open_store(self.address, SystemClock(), host=host, maintenance=maintenance)) as store:
             yield store
 
     def content(self) -> list[Any]:

@@ -27,6 +27,8 @@ RUN = "v-1"
 class Recorded(PlainReading):
     """A reader that notes what it was asked for, and remembers no view."""
 
+    host = ""
+
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.keys: list[str] = []

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from dogwatch.cli.checks import Finding, answer, size
+from dogwatch.coordination.ledgers import known_host
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
@@ -124,7 +125,7 @@ def _ledger(home: Home) -> Iterator[Finding]:
 
 
 def _ledger_on_server(home: Home) -> Iterator[Finding]:
-    with closing(open_store(home.ledger, SystemClock())) as ledger:
+    with closing(open_store(home.ledger, SystemClock(), host=known_host(home))) as ledger:
         state, agents = _crew(ledger), _rings(ledger)
         measures, complaints = ledger.measures(), ledger.integrity()
     text = f"version {VERSION}, {measures['engine']}, {size(int(measures['bytes']))}"
@@ -172,7 +173,7 @@ def _crew(ledger: Store) -> tuple[CrewRecord | None, int, bool]:
 
 
 def _open_ledger(home: Home) -> Iterator[Finding]:
-    with closing(open_store(home.ledger, SystemClock())) as ledger:
+    with closing(open_store(home.ledger, SystemClock(), host=known_host(home))) as ledger:
         state, agents = _crew(ledger), _rings(ledger)
     log_bytes = os.path.getsize(home.ledger + "-wal") if os.path.exists(home.ledger + "-wal") else 0
     text = f"version {VERSION}, {size(os.path.getsize(home.ledger))}, write-ahead log {size(log_bytes)}"

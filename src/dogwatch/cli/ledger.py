@@ -68,7 +68,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def info(arguments: argparse.Namespace) -> int:
     """What the ledger is."""
     home = the_home()
-    with open_for_maintenance(home.ledger) as (name, ledger):
+    with open_for_maintenance(home) as (name, ledger):
 
         def look(reader: Reader) -> dict[str, object]:
             first, last = sql(reader).rows("SELECT min(wall), max(wall) FROM events")[0]
@@ -117,10 +117,12 @@ def _collect(look: Callable[[Reader], Iterator[str]], lines: list[str], reader: 
 
 def check(arguments: argparse.Namespace) -> int:
     """Whether it is whole."""
-    name = the_home().ledger
+    home = the_home()
     found: list[tuple[str, str]] = []
     counts: dict[str, int] = {}
-    with _damage(found), open_for_maintenance(name) as (name, ledger):
+    name = home.ledger
+    with _damage(found), open_for_maintenance(home) as (known, ledger):
+        name = known
         with _damage(found):
             found += [("engine", line) for line in ledger.integrity()]
         for part, look in (("tables", problems), ("records", disagreements)):

@@ -14,7 +14,7 @@ from dogwatch.cli.checks import size
 from dogwatch.cli.framework import the_home
 from dogwatch.cli.ledger_files import checked_file, file_records, new_file, unpacked, write_lines
 from dogwatch.cli.table import note
-from dogwatch.coordination.ledgers import bound_to, unbind
+from dogwatch.coordination.ledgers import bound_to, host_or_none, unbind
 from dogwatch.errors import NotFoundError, RefusedError, UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
@@ -31,12 +31,13 @@ _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @contextlib.contextmanager
-def open_for_maintenance(address: str, *, must_exist: bool = True) -> Iterator[tuple[str, Store]]:
-    """The ledger at the address with its name for people; also one that was moved away."""
+def open_for_maintenance(home: Home, address: str = "", *, must_exist: bool = True) -> Iterator[tuple[str, Store]]:
+    """The ledger of the home, or the one at the address, with its name for people; also one that was moved away."""
+    address = address or home.ledger
     name = _name(address)
     if must_exist and not _exists(address):
         raise NotFoundError(f"there is no ledger {name}", hint="dogwatch run SPEC starts one; or set DOGWATCH_HOME")
-    with contextlib.closing(open_store(address, SystemClock(), maintenance=True)) as ledger:
+    with contextlib.closing(open_store(address, SystemClock(), host=host_or_none(home), maintenance=True)) as ledger:
         yield name, ledger
 
 
@@ -77,7 +78,7 @@ class Progress:
 def migrate(arguments: argparse.Namespace) -> int:
     """Moves everything; interrupted at any point, the same command goes on."""
     home = the_home()
-    with open_for_maintenance(home.ledger) as (name, source):
+    with open_for_maintenance(home) as (name, source):
         known = source.read(facts)
         if arguments.undo:
             return _undo(name, source, known, dry_run=arguments.dry_run)
@@ -88,7 +89,7 @@ def migrate(arguments: argparse.Namespace) -> int:
             words, there = in_words(source.read(counted)), _name(arguments.to)
             print(f"would move {words} from {name} to a new file {there}, and seal {name}; nothing was changed")
             return 0
-        with open_for_maintenance(arguments.to, must_exist=False) as (there, target):
+        with open_for_maintenance(home, arguments.to, must_exist=False) as (there, target):
             _refuse_same(known, target, there)
             counts = source.read(counted)
             words = in_words(counts)
@@ -176,7 +177,7 @@ def _refuse_crew(home: Home) -> None:
 
 def export(arguments: argparse.Namespace) -> int:
     """Writes everything, as of one instant; the crew may be at work meanwhile."""
-    with open_for_maintenance(the_home().ledger) as (name, ledger):
+    with open_for_maintenance(the_home()) as (name, ledger):
         _refuse_unfinished(name, ledger.read(facts))
         counts = ledger.read(counted)
         words = in_words(counts)
@@ -204,7 +205,7 @@ def import_(arguments: argparse.Namespace) -> int:
         if arguments.dry_run and not home.has_ledger:
             print(f"would write {words} into a new ledger {home.ledger}; nothing was changed")
             return 0
-        with open_for_maintenance(home.ledger, must_exist=False) as (name, ledger):
+        with open_for_maintenance(home, must_exist=False) as (name, ledger):
             # An unfinished copy is begun anew.
             refuse_moved(name, {fact: value for fact, value in ledger.read(facts).items() if fact != UNFINISHED})
             source = os.path.basename(os.fsencode(arguments.file)).decode(errors="replace")
@@ -215,7 +216,7 @@ def import_(arguments: argparse.Namespace) -> int:
                 return 0
             file.seek(0)
             _fill(ledger, file_records(file), copier, sum(counts.values()))
-            finish(ledger, copier)
+            finish(ledger, copier, header["version"])
     print(f"wrote {words} into {name}")
     return 0
 
@@ -223,7 +224,7 @@ def import_(arguments: argparse.Namespace) -> int:
 def compact(arguments: argparse.Namespace) -> int:
     """Archives old events; the crew may be at work meanwhile."""
     keep_s = _seconds(arguments.keep)
-    with open_for_maintenance(the_home().ledger) as (name, ledger):
+    with open_for_maintenance(the_home()) as (name, ledger):
         refuse_moved(name, ledger.read(facts))
         before = SystemClock().now().wall - keep_s
         total = ledger.read(lambda reader: old_events(reader, before))
@@ -258,7 +259,7 @@ def adopt(arguments: argparse.Namespace) -> int:
     home = the_home()
     if not home.ledger_url:
         raise RefusedError("the ledger is a file of this home", hint="adopt is for a ledger on a server")
-    with open_for_maintenance(home.ledger) as (name, ledger):
+    with open_for_maintenance(home) as (name, ledger):
         refuse_moved(name, ledger.read(facts))
         other, held = ledger.run(bound_to if arguments.dry_run else unbind)
         if arguments.dry_run:

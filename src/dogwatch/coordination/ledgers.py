@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 
@@ -18,8 +19,8 @@ def open_home_ledger(home: Home, clock: Clock, lock_wait_s: float = LOCK_WAIT_S)
     try:
         os.makedirs(home.path, mode=0o700, exist_ok=True)
         if not home.ledger_url:
-            return open_store(home.ledger, clock, lock_wait_s=lock_wait_s)
-        return open_store(home.ledger, clock, host=_host(home), bells=home.bells)
+            return open_store(home.ledger, clock, host=host_or_none(home), lock_wait_s=lock_wait_s)
+        return open_store(home.ledger, clock, host=host_of(home), bells=home.bells)
     except OSError as error:
         message = f"cannot use {home.path}: {error.strerror}"
         raise LedgerError(message, hint="set DOGWATCH_HOME to a folder of yours") from None
@@ -30,7 +31,7 @@ def bind(home: Home, ledger: Store) -> None:
     another home is refused while the first has unfinished runs."""
     if not home.ledger_url:
         return
-    mine = {"host": _host(home), "path": home.path, "hostname": socket.gethostname()}
+    mine = {"host": host_of(home), "path": home.path, "hostname": socket.gethostname()}
 
     def fn(tx: Tx) -> None:
         document = tx.get(keys.HOME)
@@ -69,27 +70,41 @@ def bound_to(reader: Reader) -> tuple[str, int]:
 def refuse_other_home(home: Home, ledger: Store) -> None:
     """RefusedError where the ledger is that of another home: reading is all that this one may do."""
     document = ledger.read(lambda reader: reader.get(keys.HOME)) if home.ledger_url else None
-    if document is not None and document.body["host"] != _host(home):
+    if document is not None and document.body["host"] != host_of(home):
         raise RefusedError(
             f"this ledger is that of another home: {_words(document.body)}",
             hint="do it there; where that machine is gone for good: dogwatch ledger adopt",
         )
 
 
+def known_host(home: Home) -> str:
+    """The same as `host_of`, and empty where the home has no name yet: for those who must change nothing."""
+    with contextlib.suppress(OSError):
+        return _read_host(f"{home.path}/host")
+    return ""
+
+
+def host_or_none(home: Home) -> str:
+    """The same as `host_of`, and empty where the home cannot be written: its ledger can still be read, and nothing is
+    written there under any name."""
+    try:
+        return host_of(home)
+    except OSError:
+        return ""
+
+
 def _words(bound: Json) -> str:
     return f"{bound['path']} on {bound['hostname']}"
 
 
-def _host(home: Home) -> str:
+def host_of(home: Home) -> str:
     """The name of this home among all hosts of a ledger, made once."""
     path = f"{home.path}/host"
+    os.makedirs(home.path, mode=0o700, exist_ok=True)
     for _ in range(2):
-        try:
-            with open(path, encoding="ascii") as file:
-                if name := file.read().strip():
-                    return name
-        except FileNotFoundError:
-            pass
+        with contextlib.suppress(FileNotFoundError):
+            if name := _read_host(path):
+                return name
         temporary = f"{path}.{os.getpid()}"
         with open(temporary, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(os.urandom(8).hex())
@@ -103,3 +118,8 @@ def _host(home: Home) -> str:
         finally:
             os.unlink(temporary)
     raise LedgerError(f"{path} is empty", hint="remove it while nothing of this home runs, then try again")
+
+
+def _read_host(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()

@@ -25,7 +25,8 @@ def open_store(
 ) -> Store:
     """Opens the ledger at a path, at `sqlite:///PATH` or at `postgresql://…`, and creates it where there is none.
 
-    `host` and `bells` are for a ledger that several hosts may share; see `PostgresStore`. For `maintenance`, a ledger
+    `host` is the name of this host among all that share a ledger: whatever belongs to one host carries it. `bells` is
+    for a ledger on a server; see `PostgresStore`. For `maintenance`, a ledger
     that was moved elsewhere is opened too, and answers may take their time. `lock_wait_s` is how long a file's other
     writers are waited for.
     """
@@ -48,4 +49,4 @@ def open_store(
         )
     if not path:
         raise UsageError("the ledger's path is empty", hint="give a path, or sqlite:///PATH")
-    return SqliteStore(path, clock, lock_wait_s=lock_wait_s, maintenance=maintenance)
+    return SqliteStore(path, clock, host=host, lock_wait_s=lock_wait_s, maintenance=maintenance)

@@ -106,6 +106,10 @@ class Record(Protocol):
 class Reader(Protocol):
     """What can be read, all of it as of one instant."""
 
+    @property
+    def host(self) -> str:
+        """The host that this program runs on, among all that share the ledger."""
+
     def get(self, key: str) -> Document | None:
         """The document under `key`, or None."""
 

@@ -17,9 +17,11 @@ from dogwatch.ledger.api import START, Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import dump, load
 from dogwatch.ledger.facts import COPIER, COPY_OF, TABLES, facts, note, sql
+from dogwatch.ledger.migrations import VERSION
 from dogwatch.ledger.refusals import UNFINISHED
 from dogwatch.ledger.sql_reader import EVENT_COLUMNS, Row, to_event
 from dogwatch.ledger.sql_tx import EVENT, SqlTx, columns
+from dogwatch.ledger.upgrades import upgrade_documents, working_host
 from dogwatch.model.moment import Moment
 
 Record = tuple[str, Mapping[str, Any]]
@@ -146,11 +148,13 @@ def verify(store: Store, counts: Mapping[str, int], checksum: str, tell: Callabl
         )
 
 
-def finish(store: Store, copier: str) -> None:
-    """Raises every fence and opens the copy."""
+def finish(store: Store, copier: str, version: int = VERSION) -> None:
+    """Raises every fence and opens the copy. `version` is that of the ledger which the copy was made of."""
 
     def fn(tx: Tx) -> None:
         _refuse_other(tx, copier)
+        if version < VERSION:
+            upgrade_documents(sql(tx), version, working_host(sql(tx)) or tx.host)
         sql(tx).change("UPDATE fences SET fence = fence + 1")
         note(tx, UNFINISHED, None)
         note(tx, COPIER, None)

@@ -1,6 +1,7 @@
 """The SQLite ledger's schema, as numbered steps: step n leads from version n to n + 1, and no step ever changes.
 
-The version is SQLite's own `user_version`; `APPLICATION_ID` marks a file as a ledger.
+Documents that change with a step are in `upgrades.py`. The version is SQLite's own `user_version`; `APPLICATION_ID`
+marks a file as a ledger.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX archive_kinds ON archive_index (kind, n)",
         "CREATE TABLE archived_op_ids (op_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
     ),
+    # The tables are the same; the documents are not: see `upgrades.py`.
+    (),
 )
 
 VERSION = len(MIGRATIONS)

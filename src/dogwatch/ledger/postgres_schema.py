@@ -1,6 +1,7 @@
 """The ledger's schema in PostgreSQL: the same tables as in SQLite, in a schema `dogwatch` of their own.
 
-Steps are numbered by the version that they lead to, as in `migrations.py`, and no step ever changes.
+Steps are numbered by the version that they lead to, as in `migrations.py`, and no step ever changes. Documents that
+change with a step are in `upgrades.py`.
 
 An event's position is the id of its transaction, which the server gives out in the order of the first write, and not
 of the commit. So readers go only as far as the oldest transaction still open (`pg_snapshot_xmin`): everything before it
@@ -10,12 +11,14 @@ than that cluster has given out yet; `offset` then moves all new positions behin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.ledger.postgres_errors import SEALED
 from dogwatch.ledger.postgres_session import CHANGING, CHANNEL, ServerError, Session
 from dogwatch.ledger.refusals import too_new
+from dogwatch.ledger.upgrades import upgrade_documents, working_host
 
 XID = "pg_current_xact_id()::text::bigint"
 _LOCK = 0x44475748
@@ -104,6 +107,7 @@ STEPS: dict[int, tuple[str, ...]] = {
         END $$
         """,
     ),
+    3: (),
 }
 
 MEASURES = """
@@ -131,14 +135,14 @@ RING = f"""
 notification to every listener, so one for each commit would be the end of a large fleet."""
 
 
-def bring_up_to_date(session: Session, name: str) -> dict[str, str]:
-    """Creates or migrates the tables, in one transaction, and returns the ledger's facts."""
+def bring_up_to_date(session: Session, name: str, host: str) -> dict[str, str]:
+    """Creates or migrates the tables, in one transaction, and returns the ledger's facts. `host` is this one."""
     facts = _facts(session)
     version = int(facts.get("version", 0))
     if version > VERSION:
         raise too_new(name, version, VERSION)
     if version < VERSION:
-        _migrate(session)
+        _migrate(session, host)
         facts = _facts(session)
     newest, following = _positions(session)
     if newest >= following + int(facts["offset"]):
@@ -156,7 +160,7 @@ def _facts(session: Session) -> dict[str, str]:
     return {row[0]: row[1] for row in session.ask("SELECT name, value FROM dogwatch.facts")}
 
 
-def _migrate(session: Session) -> None:
+def _migrate(session: Session, host: str) -> None:
     def fn() -> None:
         session.ask("SELECT pg_advisory_xact_lock(?)::text", (_LOCK,))
         # Looked at only behind the lock: another process may have made the steps meanwhile.
@@ -167,9 +171,33 @@ def _migrate(session: Session) -> None:
             if number > version:
                 for statement in statements:
                     session.ask(statement)
+        if 0 < version < VERSION:
+            _upgrade(session, version, host)
         session.ask("UPDATE dogwatch.facts SET value = ? WHERE name = 'version'", (str(VERSION),))
 
     _in_transaction(session, fn)
+
+
+def _upgrade(session: Session, version: int, host: str) -> None:
+    """Also in a ledger that was moved away: where the move is given up, it is worked with again."""
+    session.ask("LOCK TABLE dogwatch.documents IN ACCESS EXCLUSIVE MODE")
+    session.ask("SET LOCAL search_path TO dogwatch")
+    sealed = session.ask("SELECT 1 FROM facts WHERE name = 'sealed'")
+    if sealed:
+        session.ask("ALTER TABLE documents DISABLE TRIGGER sealed")
+    documents = _Documents(session)
+    upgrade_documents(documents, version, working_host(documents) or host)
+    if sealed:
+        session.ask("ALTER TABLE documents ENABLE TRIGGER sealed")
+
+
+class _Documents:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
+        """What a statement returns."""
+        return self._session.ask(statement, values)
 
 
 def _positions(session: Session) -> tuple[int, int]:

@@ -121,7 +121,7 @@ class PostgresTx(SqlTx):
     _horizon = 0
 
     def __init__(self, session: Session, name: str, now: Moment, host: str, begin: str, *, guessing: bool) -> None:
-        super().__init__(now, host)
+        super().__init__(now, host, clock_of=host)
         self.session = session
         self._name = name
         self._begin = begin

@@ -57,10 +57,16 @@ class SqlReader(PlainReading):
 
     dialect: ClassVar[Dialect]
 
-    def __init__(self, now: Moment, host: str) -> None:
+    def __init__(self, now: Moment, host: str, *, clock_of: str) -> None:
         self.now = now
         self.spoiled: LedgerError | None = None
-        self._host = host
+        self._own_host = host
+        self._clock_of = clock_of
+
+    @property
+    def host(self) -> str:
+        """The host that this program runs on."""
+        return self._own_host
 
     def get(self, key: str) -> Document | None:
         """The document under `key`, or None."""
@@ -185,7 +191,7 @@ class SqlReader(PlainReading):
     def _stands(self, host: str, boot: str, mono: float, by_server: object) -> bool:
         """Whether a lease or a claim still stands. Of this host by its own clock, and a reboot ended its holder;
         of another host, whose clock says nothing here, by the server's."""
-        return (boot == self.now.boot and self.now.mono < mono) if host == self._host else bool(by_server)
+        return (boot == self.now.boot and self.now.mono < mono) if host == self._clock_of else bool(by_server)
 
     def _to_item(self, row: Row) -> Item:
         """The item in a row of an open one, as it stands now."""
@@ -203,7 +209,7 @@ class SqlReader(PlainReading):
         """Whether an item's own time is over. Unlike a claim it outlives a reboot, by the wall clock."""
         if self.now.boot == end.boot:
             return self.now.mono >= end.mono
-        return self.now.wall >= end.wall if host == self._host else bool(by_server)
+        return self.now.wall >= end.wall if host == self._clock_of else bool(by_server)
 
     def _parts_after(self, position: Position, run: str) -> Request:
         """The request for the first part of the archive, which is older than all events, behind a position."""

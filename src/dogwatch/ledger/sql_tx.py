@@ -100,7 +100,7 @@ class SqlTx(SqlReader, PlainWriting):
             f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {self.dialect.now} + ?)"
             " ON CONFLICT (name, slot) DO UPDATE SET "
             + ", ".join(f"{column} = excluded.{column}" for column in [*names.split(", "), "expires_server"]),
-            (name, slot, holder, granted.fence, *columns(self.now), *columns(expires), self._host, ttl_s),
+            (name, slot, holder, granted.fence, *columns(self.now), *columns(expires), self._clock_of, ttl_s),
         )
         return granted
 
@@ -125,7 +125,7 @@ class SqlTx(SqlReader, PlainWriting):
         """Puts an item into a queue and returns its id; None where the queue has seen it before."""
         identity = checked(item_id, "an item's id") or os.urandom(8).hex()
         expires = None if ttl_s is None else self.now.plus(seconds(ttl_s, "an item's time"))
-        shared = (self._host, ttl_s or 0.0)
+        shared = (self._clock_of, ttl_s or 0.0)
         text = dump_told(body, self.redactor)
         inserted = self.insert(
             "INSERT INTO items (queue, id, state, holder, fence, pushed_boot, pushed_mono, pushed_wall, ttl_boot,"
@@ -143,10 +143,10 @@ class SqlTx(SqlReader, PlainWriting):
         """
         required(holder, "a holder")
         expires = self.now.plus(seconds(ttl_s, "a claim's time"))
-        of_now = (self.now.boot, self.now.mono, self._host, self.now.wall)
+        of_now = (self.now.boot, self.now.mono, self._clock_of, self.now.wall)
         named, of_item = (" AND id = ?", (item_id,)) if item_id else ("", ())
         statement = _first_claim(self.dialect, named)
-        values = (*of_now, holder, *of_now, *columns(expires), self._host, ttl_s, queue, queue, *of_item)
+        values = (*of_now, holder, *of_now, *columns(expires), self._clock_of, ttl_s, queue, queue, *of_item)
         while rows := self.rows(statement, (*values, *self._here())):
             if rows[0][0] == "open":
                 self.news = True
@@ -161,7 +161,7 @@ class SqlTx(SqlReader, PlainWriting):
         assignments = (
             f"claim_boot = ?, claim_mono = ?, claim_wall = ?, claim_host = ?, claim_server = {self.dialect.now} + ?"
         )
-        self._change_claimed(item, assignments, (*columns(expires), self._host, ttl_s), news=False)
+        self._change_claimed(item, assignments, (*columns(expires), self._clock_of, ttl_s), news=False)
         return dataclasses.replace(item, expires=expires)
 
     def ack(self, item: Item) -> None:
@@ -223,7 +223,7 @@ class SqlTx(SqlReader, PlainWriting):
         return fence
 
     def _here(self) -> tuple[str, str, float]:
-        return (self._host, self.now.boot, self.now.mono)
+        return (self._clock_of, self.now.boot, self.now.mono)
 
     def _standing(self, lease: Lease) -> Sequence[Any]:
         """The values for the condition that this very grant still stands."""

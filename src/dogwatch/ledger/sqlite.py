@@ -34,8 +34,11 @@ class SqliteStore:
     `PATH.lock`, and the doorbells in `PATH.bells/`.
     """
 
-    def __init__(self, path: str, clock: Clock, *, lock_wait_s: float = 30.0, maintenance: bool = False) -> None:
+    def __init__(
+        self, path: str, clock: Clock, *, host: str = "", lock_wait_s: float = 30.0, maintenance: bool = False
+    ) -> None:
         self.redactor = BY_SHAPE
+        self._host = host
         self._path = os.path.abspath(path)
         self._clock = clock
         self._queue_wait_s = min(QUEUE_WAIT_S_MAX, lock_wait_s)
@@ -45,7 +48,7 @@ class SqliteStore:
         self._version_seen = -1
         self._is_busy = False
         try:
-            self._connection = open_connection(self._path, self._turn, lock_wait_s, maintenance=maintenance)
+            self._connection = open_connection(self._path, self._turn, lock_wait_s, host=host, maintenance=maintenance)
         except BaseException:
             self._queue.close()
             raise
@@ -65,7 +68,7 @@ class SqliteStore:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             with self._turn():
                 self._begin("BEGIN IMMEDIATE")
-                tx = SqliteTx(self._connection, self._path, self._clock.now())
+                tx = SqliteTx(self._connection, self._path, self._clock.now(), self._host)
                 tx.redactor = self.redactor
                 try:
                     result = fn(tx)
@@ -162,7 +165,7 @@ class SqliteStore:
         try:
             self._is_busy = True
             self._begin("BEGIN")
-            reader = SqliteTx(self._connection, self._path, self._clock.now())
+            reader = SqliteTx(self._connection, self._path, self._clock.now(), self._host)
             try:
                 return fn(reader)
             finally:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from dogwatch.ledger import sqlite_errors
 from dogwatch.ledger.migrations import APPLICATION_ID, MIGRATIONS, VERSION
 from dogwatch.ledger.refusals import refuse_moved, too_new
+from dogwatch.ledger.upgrades import upgrade_documents
 
 WAL_BYTES_KEPT_MAX = 64 * 1024 * 1024
 UNLOCKED = "mode=ro&immutable=1"
@@ -18,10 +20,10 @@ UNLOCKED = "mode=ro&immutable=1"
 Turn = Callable[[], AbstractContextManager[None]]
 
 
-def open_connection(path: str, turn: Turn, lock_wait_s: float, *, maintenance: bool) -> sqlite3.Connection:
+def open_connection(path: str, turn: Turn, lock_wait_s: float, *, host: str, maintenance: bool) -> sqlite3.Connection:
     """A connection to the ledger at `path`, which is created or migrated as needed, in this writer's `turn`.
 
-    One that was moved elsewhere is refused, but for `maintenance`.
+    `host` is whose records are in it. One that was moved elsewhere is refused, but for `maintenance`.
     """
     try:
         if not os.path.exists(path):
@@ -30,7 +32,7 @@ def open_connection(path: str, turn: Turn, lock_wait_s: float, *, maintenance: b
                 if not os.path.exists(path):
                     _create(path)
         _check(path)
-        connection = _open(path, turn, lock_wait_s)
+        connection = _open(path, turn, lock_wait_s, host)
         if not maintenance:
             try:
                 refuse_moved(path, dict(connection.execute("SELECT name, value FROM facts")))
@@ -52,7 +54,7 @@ def _create(path: str) -> None:
         os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with contextlib.closing(_connect(making, "mode=rw", 0.0)) as connection:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            _migrate(connection)
+            _migrate(connection, "")
             # Last, and on the only connection: closing it leaves one file, without a log beside it.
             connection.execute("PRAGMA journal_mode = WAL")
         os.rename(making, path)
@@ -89,7 +91,7 @@ def _check(path: str) -> None:
             raise
 
 
-def _open(path: str, turn: Turn, lock_wait_s: float) -> sqlite3.Connection:
+def _open(path: str, turn: Turn, lock_wait_s: float, host: str) -> sqlite3.Connection:
     connection = _connect(path, "mode=rw", lock_wait_s)
     try:
         try:
@@ -102,7 +104,7 @@ def _open(path: str, turn: Turn, lock_wait_s: float) -> sqlite3.Connection:
             connection = _connect(path, UNLOCKED, lock_wait_s)
         if _pragma(connection, "user_version") < VERSION:
             with turn():
-                _migrate(connection)
+                _migrate(connection, host)
                 # So that an older dogwatch sees the new version in the file itself.
                 connection.execute("PRAGMA wal_checkpoint")
         connection.execute("PRAGMA synchronous = FULL")
@@ -113,19 +115,43 @@ def _open(path: str, turn: Turn, lock_wait_s: float) -> sqlite3.Connection:
     return connection
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection, host: str) -> None:
     """All missing steps in one transaction; another process may have made them meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for step in MIGRATIONS[_pragma(connection, "user_version") :]:
+        version = _pragma(connection, "user_version")
+        for step in MIGRATIONS[version:]:
             for statement in step:
                 connection.execute(statement)
+        if version < VERSION:
+            _upgrade(connection, version, host)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _upgrade(connection: sqlite3.Connection, version: int, host: str) -> None:
+    """Also in a ledger that was moved away: where the move is given up, it is worked with again."""
+    sealing = connection.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'documents'"
+    ).fetchall()
+    for name, _ in sealing:
+        connection.execute(f"DROP TRIGGER {name}")
+    upgrade_documents(_Documents(connection), version, host)
+    for _, statement in sealing:
+        connection.execute(statement)
+
+
+class _Documents:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a statement returns."""
+        return self._connection.execute(statement, values).fetchall()
 
 
 def _refuse(path: str, connection: sqlite3.Connection) -> None:

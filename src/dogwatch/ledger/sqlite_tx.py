@@ -34,8 +34,9 @@ class SqliteTx(SqlTx):
         unseal=tuple(f"DROP TRIGGER sealed_{{table}}_{change}" for change in _CHANGES),
     )
 
-    def __init__(self, connection: sqlite3.Connection, path: str, now: Moment) -> None:
-        super().__init__(now, host="")
+    def __init__(self, connection: sqlite3.Connection, path: str, now: Moment, host: str) -> None:
+        # Grants name no host: all holders are on this machine, and its clock counts.
+        super().__init__(now, host, clock_of="")
         self.cause: sqlite3.Error | None = None
         self._connection = connection
         self._path = path

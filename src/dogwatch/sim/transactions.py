@@ -35,6 +35,8 @@ _OVER = cast("State", _Over())
 class SimReader:
     """What can be read, as of one instant."""
 
+    host = "simulated"
+
     def __init__(self, state: State, remembered: Remembered, now: Moment) -> None:
         self.now = now
         self._state = state

@@ -76,10 +76,9 @@ def has_everything_and_goes_on(store: Store, clock: ManualClock) -> None:
     assert third.at == clock.now()
     assert store.since(second.cursor, 10) == [third]
     documents = store.read(lambda reader: reader.scan(""))
-    assert [(d.key, d.body["state"], d.revision) for d in documents] == [
-        ("agent/demo/writer", "BUSY", 1),
-        ("run/demo", "RUNNING", 2),
-    ]
+    agent, run = documents
+    assert (agent.key, agent.body["busy"], agent.revision) == ("agent/demo/writer", True, 1)
+    assert (run.key, run.body["state"], run.revision) == ("run/demo", "RUNNING", 2)
     leases = store.read(lambda reader: reader.leases(""))
     assert [(lease.name, lease.holder, lease.slot, lease.fence) for lease in leases] == [
         ("captain/demo", "second", 0, 2),

@@ -25,7 +25,8 @@ def intend(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> AgentRecord
     tx.append(event, f"spawn:{agent.key}:{agent.incarnation}")
 
     def intended(record: AgentRecord) -> AgentRecord:
-        return record if isinstance(record.life, Starting) else record.become(Starting(since=tx.now))
+        is_known = isinstance(record.life, Starting)
+        return record if is_known else replace(record.become(Starting(since=tx.now)), host=tx.host)
 
     return change(tx, AgentRecord, agent.key, intended)
 

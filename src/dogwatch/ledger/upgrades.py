@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from dogwatch.errors import UsageError
 from dogwatch.ledger.bodies import checked, dump, load
+from dogwatch.ledger.upgraded_lives import upgrade_agent, upgrade_message
 from dogwatch.model import keys
 
 Body = dict[str, Any]
@@ -37,7 +38,10 @@ def upgrade_to_3(key: str, body: Body, host: str) -> Upgraded:
     return _TO_3[word](key, body, host) if word in _TO_3 else None
 
 
-_TO_3: Mapping[str, Upgrade] = {}
+_TO_3: Mapping[str, Upgrade] = {
+    "agent": upgrade_agent,
+    **dict.fromkeys(("message", "held-message", "past-message"), upgrade_message),
+}
 """By the first word of the key."""
 
 UPGRADES: Mapping[int, Upgrade] = {3: upgrade_to_3}

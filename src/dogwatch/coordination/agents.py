@@ -3,8 +3,8 @@ signs of life that they give at the door."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from dogwatch.coordination.admission import Life, ask
 from dogwatch.coordination.launches import agent_launch
@@ -228,8 +228,12 @@ def beat(tx: Tx, view: RunView, agent: AgentRecord, progress_percent: float | No
     is_new = tx.append(event, op_id)
     if is_new and progress_percent is not None and view.duty_of(agent.agent) is not None:
         said = float(progress_percent)
-        told = partial(AgentRecord.while_running, fn=lambda life: replace(life, progress_percent=said))
-        change(tx, AgentRecord, agent.key, told)
+        change_running(tx, agent, lambda life: replace(life, progress_percent=said))
+
+
+def change_running(tx: Tx, agent: AgentRecord, fn: Callable[[Running], Running]) -> None:
+    """Changes the agent's running life; nothing where it does not run any more."""
+    change(tx, AgentRecord, agent.key, lambda a: a.while_running(fn))
 
 
 def note_life(tx: Tx, agent: AgentRecord) -> None:

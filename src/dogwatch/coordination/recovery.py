@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dogwatch.coordination.agents import replace_agent, restart
+from dogwatch.coordination.agents import change_running, replace_agent, restart
 from dogwatch.coordination.decisions import decide
 from dogwatch.coordination.mail import send
 from dogwatch.coordination.queues import settle
@@ -24,7 +24,7 @@ from dogwatch.model.events.agents import (
     StallAlert,
     TurnEnded,
 )
-from dogwatch.model.life import Interrupt, Resting, Running
+from dogwatch.model.life import Interrupt, Resting
 from dogwatch.model.lifecycle import HEALTH
 from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord, WatchRecord
 from dogwatch.model.sight import Sight
@@ -56,7 +56,7 @@ def nudge(tx: Tx, view: RunView, agent: AgentRecord, duty: Duty, found: Diagnosi
     if duty.message:
         change(tx, MessageRecord, view.messages[duty.message].key, lambda m: replace(m, nudges=nudges))
     else:
-        _change_running(tx, agent, lambda life: replace(life, nudges=nudges))
+        change_running(tx, agent, lambda life: replace(life, nudges=nudges))
     event = AgentNudged(
         diagnosis=found.kind,
         subject=duty.subject,
@@ -82,7 +82,7 @@ def probe(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item: Ite
     """Asks for a sign of life; what becomes of it is seen by close observation, not by the answer alone."""
     settle(tx, item)
     send(tx, agent, "health_check", agent.agent, brief.health_check(), key=item.id)
-    _change_running(tx, agent, lambda life: replace(life, probed=tx.now))
+    change_running(tx, agent, lambda life: replace(life, probed=tx.now))
     tx.append(AgentProbed(diagnosis=found.kind, evidence=found.evidence, run=agent.run, agent=agent.agent))
     decide(tx, view, agent, "PROBE", found.kind, found.evidence, item.id)
     return True
@@ -101,19 +101,19 @@ def interrupt(tx: Tx, view: RunView, agent: AgentRecord, found: Diagnosis, item:
     settle(tx, item)
     decide(tx, view, agent, "INTERRUPT", found.kind, found.evidence, item.id)
     tx.append(AgentInterrupted(diagnosis=found.kind, evidence=found.evidence, run=agent.run, agent=agent.agent))
-    _change_running(tx, agent, lambda life: replace(life, interrupt=Interrupt(diagnosis=found.kind, presses=(tx.now,))))
+    change_running(tx, agent, lambda life: replace(life, interrupt=Interrupt(diagnosis=found.kind, presses=(tx.now,))))
     return True
 
 
 def note_press(tx: Tx, agent: AgentRecord, before: Interrupt) -> None:
     """The key is sent once more."""
     pressed = replace(before, presses=(*before.presses, tx.now))
-    _change_running(tx, agent, lambda life: replace(life, interrupt=pressed))
+    change_running(tx, agent, lambda life: replace(life, interrupt=pressed))
 
 
 def end_interrupt(tx: Tx, agent: AgentRecord, interrupt: Interrupt, evidence: Sequence[str]) -> None:
     """The agent is at its prompt: what it holds is mended like any work that somebody has stopped over."""
-    _change_running(tx, agent, lambda life: replace(life, interrupt=None))
+    change_running(tx, agent, lambda life: replace(life, interrupt=None))
     _tell(tx, agent, interrupt, "interrupted", evidence)
 
 
@@ -121,7 +121,7 @@ def give_up_interrupt(tx: Tx, view: RunView, agent: AgentRecord, interrupt: Inte
     """A new incarnation. What is written already is taken first, as it would be from one that has died. A tool that
     goes on is none: it is reported again."""
     if not traits_of(interrupt.diagnosis).interrupts_turn:
-        _change_running(tx, agent, lambda life: replace(life, interrupt=None))
+        change_running(tx, agent, lambda life: replace(life, interrupt=None))
         return
     seconds = tx.now.since(interrupt.presses[0])
     vain = f"hooks: {len(interrupt.presses)} interrupts within {seconds:.0f} s had no effect"
@@ -142,10 +142,6 @@ def what_was_interrupted(interrupt: Interrupt, sight: Sight) -> list[str]:
     if not traits_of(interrupt.diagnosis).interrupts_turn:
         return [f"hooks: {tool} was interrupted" for tool in sight.turn.tools.values()]
     return [f"hooks: {sight.turn.stops} times in one turn it tried to stop after a hook had held it"]
-
-
-def _change_running(tx: Tx, agent: AgentRecord, fn: Callable[[Running], Running]) -> None:
-    change(tx, AgentRecord, agent.key, lambda a: a.while_running(fn))
 
 
 def _tell(tx: Tx, agent: AgentRecord, interrupt: Interrupt, how: str, evidence: Sequence[str]) -> None:

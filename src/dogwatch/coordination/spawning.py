@@ -10,7 +10,7 @@ from dogwatch.coordination.launches import agent_holder
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import change
 from dogwatch.model.events.agents import AgentSpawned, AgentSpawnIntended
-from dogwatch.model.life import GivenUp, Running, Starting
+from dogwatch.model.life import GivenUp, NotStarted, Resting, Running, Starting
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.view import RunView
@@ -25,8 +25,9 @@ def intend(tx: Tx, view: RunView, agent: AgentRecord, life: Life) -> AgentRecord
     tx.append(event, f"spawn:{agent.key}:{agent.incarnation}")
 
     def intended(record: AgentRecord) -> AgentRecord:
-        is_known = isinstance(record.life, Starting)
-        return record if is_known else replace(record.become(Starting(since=tx.now)), host=tx.host)
+        if not isinstance(record.life, NotStarted | Resting):
+            return record
+        return replace(record.become(Starting(since=tx.now)), host=tx.host)
 
     return change(tx, AgentRecord, agent.key, intended)
 

@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
+from support.records import living_agent, message_record
 
 NOW = Moment("boot", 1000.0, 5000.0)
 LONG_AGO = NOW.plus(-900)
 LIMITS = Limits(nudge_s=30, peek_s=20, startup_s=60)
-AGENT = AgentRecord(
-    run="r-1", agent="writer", role="writer", incarnation=3, process=ProcessId("boot", 42, 7), confirmed=LONG_AGO
-)
+AGENT = living_agent(since=LONG_AGO, incarnation=3)
 DUTY = Duty("task", "draft", LONG_AGO)
 
 
@@ -166,10 +164,9 @@ RUN = RunRecord(run="r-1", spec="", project="", output="", created=LONG_AGO)
 
 
 def asked(message: str, delivered: Moment | None) -> MessageRecord:
-    return MessageRecord(
-        run="r-1", id=message, to="writer", sender="captain", kind="checkpoint", subject="review", body="",
-        queued=LONG_AGO, incarnation=3, delivered=delivered, state="delivered" if delivered else "queued",
-    )  # fmt: skip
+    state = "delivered" if delivered else "queued"
+    about = {"kind": "checkpoint", "subject": "review", "queued": LONG_AGO, "incarnation": 3}
+    return message_record(id=message, **about, delivered=delivered, state=state)
 
 
 @pytest.mark.parametrize("ids", [("m1", "m2"), ("m2", "m1")])

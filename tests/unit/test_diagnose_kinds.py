@@ -9,7 +9,6 @@ import pytest
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
-from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.sight import Child, OutputSight, Sight, Subagent, ToolCall, Tree, Turn, Wait
 from dogwatch.model.view import Duty, RunView
@@ -17,12 +16,11 @@ from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import WaitGraph
+from support.records import living_agent, message_record
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits()
-AGENT = AgentRecord(
-    run="r-1", agent="writer", role="writer", incarnation=1, process=ProcessId("boot", 42, 7), confirmed=NOW.plus(-9000)
-)
+AGENT = living_agent(since=NOW.plus(-9000))
 DUTY = Duty("task", "draft", NOW.plus(-8000), "normal", 1800.0)
 
 
@@ -250,17 +248,7 @@ def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called
 
 
 def a_letter(age_s: float, kind: str = "mail") -> MessageRecord:
-    return MessageRecord(
-        run="r-1",
-        id="m1",
-        to="writer",
-        sender="clerk",
-        kind=kind,
-        subject="from-clerk",
-        body="found: 42",
-        queued=NOW.plus(-age_s),
-        incarnation=1,
-    )
+    return message_record(sender="clerk", kind=kind, subject="from-clerk", body="found: 42", queued=NOW.plus(-age_s))
 
 
 def test_an_agent_whose_mail_is_on_its_way_is_not_nudged_for_its_silence() -> None:

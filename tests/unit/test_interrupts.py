@@ -9,12 +9,12 @@ import pytest
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
-from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, DecisionRecord, RunRecord
+from dogwatch.model.records import DecisionRecord, RunRecord
 from dogwatch.model.sight import Sight, Subagent, ToolCall, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.interrupts import Effect, effect
 from dogwatch.policy.verify import outcome
+from support.records import PROCESS, agent_record
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits(probe_s=30)
@@ -84,7 +84,7 @@ def test_of_a_process_that_is_not_seen_nothing_is_said(process: str) -> None:
 
 
 def test_an_interrupt_has_helped_when_the_turn_has_ended_not_when_the_loop_is_heard_of() -> None:
-    agent = AgentRecord(run="r", agent="writer", role="writer", incarnation=1, process=ProcessId("boot", 42, 7))
+    agent = agent_record(run="r", process=PROCESS)
     run = RunRecord(run="r", spec="", project="", output="", created=NOW)
     plan = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
     view = RunView(plan=plan, run=run, agents={"writer": agent})

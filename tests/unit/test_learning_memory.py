@@ -18,10 +18,11 @@ from dogwatch.model.admission import MemoryProfile
 from dogwatch.model.memory import AgentMemory
 from dogwatch.model.plan import ByteCheck, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, RunRecord, Stage
+from dogwatch.model.records import RunRecord, Stage
 from dogwatch.policy.forecast import by_key, demand_of, quantiles
 from dogwatch.policy.learning import SAMPLES_MAX
 from dogwatch.testing.clock import ManualClock
+from support.records import agent_record
 
 PLAN = Plan(
     name="book",
@@ -39,7 +40,7 @@ class Host:
         self.ledger, self.clock, self.peaks = ledger, clock, Peaks()
         self.lease = self.take()
         self.run = RunRecord(run="book-1", spec="s", project="p", output="o", created=clock.now())
-        self.agent = AgentRecord(run="book-1", agent="writer", role="writer", incarnation=1, process=PROCESS)
+        self.agent = agent_record(run="book-1", process=PROCESS)
 
     def take(self) -> Lease:
         lease = self.ledger.run(lambda tx: tx.acquire("dispatcher/", "me", 1e6))

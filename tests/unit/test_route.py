@@ -14,7 +14,6 @@ from dogwatch.model.records import (
     AgentRecord,
     CheckpointRecord,
     GateRecord,
-    MessageRecord,
     RunRecord,
     TaskRecord,
     Verdict,
@@ -22,6 +21,7 @@ from dogwatch.model.records import (
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.route import decide
+from support.records import agent_record, message_record
 
 NOW = Moment("boot", 1000.0, 2000.0)
 DRAFT = Dispatch(name="draft", to="writer", task="Write.", outputs=(Output(path="draft.md"),))
@@ -38,16 +38,8 @@ def plan(*phases: Phase, **changes: Any) -> Plan:
 
 
 def agent(name: str, role: str = "", **changes: Any) -> AgentRecord:
-    facts: dict[str, Any] = {
-        "run": "p-1",
-        "agent": name,
-        "role": role or name,
-        "incarnation": 1,
-        "state": "WAITING",
-        "process": ProcessId("boot", 7, 7),
-        "confirmed": NOW,
-    }
-    return AgentRecord(**{**facts, **changes})
+    living = {"state": "WAITING", "process": ProcessId("boot", 7, 7), "confirmed": NOW}
+    return agent_record(name, run="p-1", role=role or name, **{**living, **changes})
 
 
 AGENTS = {
@@ -187,10 +179,8 @@ def test_a_task_for_any_holder_is_offered_to_all_that_are_free() -> None:
 
 
 def test_an_offer_is_made_once_to_an_incarnation_and_again_to_the_next() -> None:
-    offer = MessageRecord(
-        run="p-1", id="m1", to="worker-1", sender="captain", kind="offer", subject="collect", body="", queued=NOW,
-        incarnation=1, state="delivered",
-    )  # fmt: skip
+    about = {"kind": "offer", "subject": "collect", "queued": NOW, "state": "delivered"}
+    offer = message_record(run="p-1", to="worker-1", **about)
     once = view(ANY, tasks=[any_task()], messages={"m1": offer})
     assert decide(once, NOW) == (route.OfferTask("collect", "worker-2"),)
     agents = {**AGENTS, "worker-1": agent("worker-1", "worker", incarnation=2)}

@@ -15,13 +15,14 @@ from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
+from dogwatch.model.records import MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import PATIENCE_S, Situation, judge
 from dogwatch.policy.forecast import agent_bytes, by_key, demand_of, processes_of, subagents_max
 from dogwatch.policy.needs import is_done, is_needed
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
+from support.records import agent_record, message_record
 
 NOW = Moment("boot-1", 1000.0, 1_700_000_000.0)
 EACH = int(2.1 * GB)
@@ -206,9 +207,7 @@ def test_everybody_at_once_means_with_all_their_sub_agents() -> None:
 def see(peaks: Peaks, clock: ManualClock, processes: int, phase: int = 1) -> None:
     clock.advance(5)
     run = RunRecord(run="b", spec="s", project="p", output="o", created=clock.now(), phase=phase)
-    agent = AgentRecord(
-        run="b", agent="judge-1", role="judge", incarnation=1, process=ProcessId("boot-1", 9, 9), state="BUSY"
-    )
+    agent = agent_record("judge-1", run="b", role="judge", process=ProcessId("boot-1", 9, 9), state="BUSY")
     memory = {"b/judge-1": AgentMemory(rss_bytes=processes * EACH, processes=processes)}
     peaks.see(run, PLAN, [agent], memory, clock.now())
 
@@ -254,9 +253,7 @@ def view(phase: int, *messages: MessageRecord) -> RunView:
     run = RunRecord(run="b", spec="s", project="p", output="o", created=NOW, phase=phase, state="RUNNING")
     process = ProcessId("boot-1", 9, 9)
     agents = {
-        name: AgentRecord(
-            run="b", agent=name, role=name[:6].rstrip("-"), incarnation=1, process=process, state="WAITING"
-        )
+        name: agent_record(name, run="b", role=name[:6].rstrip("-"), process=process, state="WAITING")
         for name in ("writer", "judge-1", "judge-2")
     }
     done = TaskRecord(
@@ -270,18 +267,7 @@ def view(phase: int, *messages: MessageRecord) -> RunView:
 
 
 def test_an_agent_whose_work_is_accepted_is_not_needed_for_the_order_that_it_once_got() -> None:
-    order = MessageRecord(
-        run="b",
-        id="m1",
-        to="writer",
-        incarnation=1,
-        kind="dispatch",
-        subject="d",
-        body="",
-        sender="",
-        queued=NOW,
-        state="delivered",
-    )
+    order = message_record(run="b", kind="dispatch", subject="d", sender="", queued=NOW, state="delivered")
     assert not is_needed(view(1, order), "writer")
     assert is_done(view(1, order), "writer")
     assert is_needed(view(1, replace(order, state="queued")), "writer")

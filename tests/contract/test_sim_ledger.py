@@ -26,6 +26,7 @@ from dogwatch.sim.ledger import SimLedger, SimStore
 from dogwatch.testing.clock import ManualClock
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
+from support.records import agent_record
 
 
 class SimOpener:
@@ -331,7 +332,7 @@ def test_an_id_is_made_that_no_queue_has_seen() -> None:
     assert len({identity for identity in store.run(fill) if identity}) == 4
 
 
-AGENT = AgentRecord(run="run", agent="writer", role="writer")
+AGENT = agent_record(run="run")
 
 
 def loaded(store: Store) -> AgentRecord | None:

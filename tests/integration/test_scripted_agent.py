@@ -20,10 +20,10 @@ from dogwatch.actions.registry import register
 from dogwatch.harness import Screen, harness
 from dogwatch.model import brief, spool
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify
 from support.helpers import wait_for
+from support.records import agent_record
 
 DISPATCH = "[dogwatch:m1 dispatch analyse]\n" + brief.dispatch(
     "analyse", "Look at it.", (("a/report.md", "report"), ("data.json", "file"))
@@ -84,7 +84,7 @@ class Lab:
         process = identify(pid, boot_id()) or ProcessId("", pid, 0)
         home = Home(str(self.folder / "home"))
         os.makedirs(home.run(self.folder.name), exist_ok=True)
-        agent = AgentRecord(run=self.folder.name, agent="analyst", role="analyst", incarnation=incarnation)
+        agent = agent_record("analyst", run=self.folder.name, incarnation=incarnation)
         register(home, agent, process)
 
     def ready(self, *rules: dict[str, Any], **top: Any) -> None:

@@ -19,9 +19,9 @@ from dogwatch.guard import hook
 from dogwatch.model import spool
 from dogwatch.model.life import Starting
 from dogwatch.model.moment import Moment
-from dogwatch.model.records import AgentRecord
 from dogwatch.world.home import Home
 from dogwatch.world.processes import boot_id, identify
+from support.records import agent_record
 
 HOOK = hook.__file__
 RUN, AGENT, INCARNATION = "tide-1", "writer", 2
@@ -52,7 +52,7 @@ class HookedAgent:
     def register(self, started: float = -LONG_AGO_S, incarnation: int = INCARNATION) -> None:
         """Adds the agent to the registry, as started so many seconds from now."""
         intended = Moment(boot_id(), time.monotonic() + started, time.time() + started)
-        agent = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=incarnation, life=Starting(since=intended))
+        agent = agent_record(AGENT, run=RUN, incarnation=incarnation, life=Starting(since=intended))
         process = identify(os.getpid(), boot_id())
         assert process is not None
         register(self.home, agent, process)

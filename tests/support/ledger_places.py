@@ -21,7 +21,7 @@ from dogwatch.ledger.copying import records
 from dogwatch.ledger.records import change, save
 from dogwatch.model.life import Running
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, MessageRecord, TaskRecord
+from dogwatch.model.records import AgentRecord, TaskRecord
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
@@ -29,6 +29,7 @@ from support.cli_ledgers import add_run, end_run
 from support.commands import call
 from support.helpers import events_of
 from support.postgres import Server
+from support.records import message_record
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINES = ("sqlite", "postgresql")
@@ -165,8 +166,7 @@ def _work(tx: Tx, run: str) -> None:
     draft = TaskRecord(run=run, task="draft", dispatch="draft", phase=0, holders=("writer",), text="Write.")
     save(tx, replace(draft, state="accepted", agent="writer", attempt=1, dispatched=tx.now, finished=tx.now))
     tx.append(PlainEvent("task_accepted", {"task": "draft"}, run=run, agent="writer"), f"accepted:{run}:draft")
-    about: dict[str, Any] = {"to": "writer", "sender": "captain", "kind": "task", "subject": "draft", "body": "Write."}
-    message = save(tx, MessageRecord(run=run, id="m1", queued=tx.now, incarnation=1, **about))
+    message = save(tx, message_record(run=run, kind="task", subject="draft", body="Write.", queued=tx.now))
     tx.append(PlainEvent("message_sent", {"message": "m1"}, run=run, agent="writer"), f"message:{message.key}")
 
 

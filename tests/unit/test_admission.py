@@ -23,7 +23,7 @@ from dogwatch.policy.admission import BLIND_S, PATIENCE_S, WAVE_S, Situation, fi
 from dogwatch.policy.needs import places
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
-from support.lives import running
+from support.records import agent_record, running
 
 NOW = Moment("boot", 1000.0, 1_700_000_000.0)
 LEARNT = Demand(mean_bytes=GB, learnt=True)
@@ -415,7 +415,7 @@ class Ground:
         return self.ledger.run(lambda tx: save(tx, record))
 
     def agent(self, **more: Any) -> AgentRecord:
-        record = AgentRecord(run="r", agent="writer", role="writer", **{"incarnation": 1, **more})
+        record = agent_record(run="r", **more)
         return self.ledger.run(lambda tx: save(tx, record))
 
 

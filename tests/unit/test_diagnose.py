@@ -18,12 +18,12 @@ from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import Duty, RunView
 from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
-from support.lives import running
+from support.records import living_agent, message_record, running
 
 NOW = Moment("boot", 1000.0, 5000.0)
 LONG_AGO = NOW.plus(-900)
 LIMITS = Limits(nudge_s=30, peek_s=20, startup_s=60)
-AGENT = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=3, life=running(LONG_AGO))
+AGENT = living_agent(since=LONG_AGO, incarnation=3)
 DUTY = Duty("task", "draft", LONG_AGO)
 
 
@@ -167,10 +167,9 @@ RUN = RunRecord(run="r-1", spec="", project="", output="", created=LONG_AGO)
 
 
 def asked(message: str, delivered: Moment | None) -> MessageRecord:
-    return MessageRecord(
-        run="r-1", id=message, to="writer", sender="captain", kind="checkpoint", subject="review", body="",
-        queued=LONG_AGO, incarnation=3, delivery=Delivered(at=delivered) if delivered else Queued(),
-    )  # fmt: skip
+    delivery = Delivered(at=delivered) if delivered else Queued()
+    about = {"kind": "checkpoint", "subject": "review", "queued": LONG_AGO, "incarnation": 3}
+    return message_record(id=message, **about, delivery=delivery)
 
 
 @pytest.mark.parametrize("ids", [("m1", "m2"), ("m2", "m1")])

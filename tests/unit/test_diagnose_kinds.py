@@ -17,11 +17,11 @@ from dogwatch.policy.diagnose import diagnose
 from dogwatch.policy.diagnosis import Diagnosis
 from dogwatch.policy.judge import judge
 from dogwatch.policy.waits import WaitGraph
-from support.lives import running
+from support.records import living_agent, message_record, running
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits()
-AGENT = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=1, life=running(NOW.plus(-9000)))
+AGENT = living_agent(since=NOW.plus(-9000))
 DUTY = Duty("task", "draft", NOW.plus(-8000), "normal", 1800.0)
 
 
@@ -251,17 +251,7 @@ def test_who_waits_for_its_provider_is_never_restarted_for_it_a_person_is_called
 
 
 def a_letter(age_s: float, kind: str = "mail") -> MessageRecord:
-    return MessageRecord(
-        run="r-1",
-        id="m1",
-        to="writer",
-        sender="clerk",
-        kind=kind,
-        subject="from-clerk",
-        body="found: 42",
-        queued=NOW.plus(-age_s),
-        incarnation=1,
-    )
+    return message_record(sender="clerk", kind=kind, subject="from-clerk", body="found: 42", queued=NOW.plus(-age_s))
 
 
 def test_an_agent_whose_mail_is_on_its_way_is_not_nudged_for_its_silence() -> None:

@@ -7,15 +7,14 @@ import pytest
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
-from dogwatch.model.records import AgentRecord
 from dogwatch.model.sight import Sight, Turn
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnose import diagnose
-from support.lives import running
+from support.records import living_agent
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 SENT, HEARD = NOW.plus(-200), NOW.plus(-190)
-WRITER = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=1, life=running(NOW.plus(-900)))
+WRITER = living_agent(since=NOW.plus(-900))
 
 
 @pytest.mark.parametrize(

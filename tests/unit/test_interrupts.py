@@ -10,12 +10,12 @@ import pytest
 from dogwatch.model.life import Interrupt
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
-from dogwatch.model.records import AgentRecord, DecisionRecord, RunRecord
+from dogwatch.model.records import DecisionRecord, RunRecord
 from dogwatch.model.sight import Sight, Subagent, ToolCall, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.interrupts import Effect, effect
 from dogwatch.policy.verify import outcome
-from support.lives import running
+from support.records import living_agent
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits(probe_s=30)
@@ -86,7 +86,7 @@ def test_of_a_process_that_is_not_seen_nothing_is_said(process: str) -> None:
 
 
 def test_an_interrupt_has_helped_when_the_turn_has_ended_not_when_the_loop_is_heard_of() -> None:
-    agent = AgentRecord(run="r", agent="writer", role="writer", incarnation=1, life=running(NOW))
+    agent = living_agent(since=NOW, run="r")
     run = RunRecord(run="r", spec="", project="", output="", created=NOW)
     plan = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
     view = RunView(plan=plan, run=run, agents={"writer": agent})

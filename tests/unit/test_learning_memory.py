@@ -19,11 +19,11 @@ from dogwatch.model.life import NotStarted
 from dogwatch.model.memory import AgentMemory
 from dogwatch.model.plan import ByteCheck, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, RunRecord, Stage
+from dogwatch.model.records import RunRecord, Stage
 from dogwatch.policy.forecast import by_key, demand_of, quantiles
 from dogwatch.policy.learning import SAMPLES_MAX
 from dogwatch.testing.clock import ManualClock
-from support.lives import running
+from support.records import living_agent
 
 PLAN = Plan(
     name="book",
@@ -41,8 +41,7 @@ class Host:
         self.ledger, self.clock, self.peaks = ledger, clock, Peaks()
         self.lease = self.take()
         self.run = RunRecord(run="book-1", spec="s", project="p", output="o", created=clock.now())
-        life = running(clock.now(), PROCESS)
-        self.agent = AgentRecord(run="book-1", agent="writer", role="writer", incarnation=1, life=life)
+        self.agent = living_agent(since=clock.now(), run="book-1", process=PROCESS)
 
     def take(self) -> Lease:
         lease = self.ledger.run(lambda tx: tx.acquire("dispatcher/", "me", 1e6))

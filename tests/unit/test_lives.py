@@ -16,7 +16,7 @@ from dogwatch.model.delivery import Acknowledged, Delivered, Delivery, Expired, 
 from dogwatch.model.life import Finished, GivenUp, Interrupt, Life, NotStarted, Resting, Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, MessageRecord
-from support.lives import PROCESS, running
+from support.records import PROCESS, running
 
 NOW = Moment("boot", 1000.0, 5000.0)
 RUNNING = running(

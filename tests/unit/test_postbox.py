@@ -15,6 +15,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.records import MessageRecord
 from support.helpers import wait_for
 from support.hooking import AGENT, INCARNATION, RUN, SAMPLES, HookedAgent, command_line, hooked_agent
+from support.records import message_record
 
 HEADER = "[dogwatch:{} mail] hello"
 PROMPT = (SAMPLES / "UserPromptSubmit.json").read_bytes()
@@ -28,10 +29,8 @@ def agent() -> Iterator[HookedAgent]:
 
 def put(agent: HookedAgent, number: int, body: str = "", incarnation: int = INCARNATION) -> MessageRecord:
     queued = Moment("boot", float(number), 1_000_000.0 + number)
-    message = MessageRecord(
-        run=RUN, id=f"m{number}", to=AGENT, sender="operator", kind="mail", subject="hello", body=body, queued=queued,
-        incarnation=incarnation,
-    )  # fmt: skip
+    addressed = {"run": RUN, "to": AGENT, "incarnation": incarnation, "sender": "operator"}
+    message = message_record(**addressed, id=f"m{number}", body=body, queued=queued)
     postbox.put(agent.box(), message, f"{HEADER.format(message.id)}\n{body}")
     return message
 

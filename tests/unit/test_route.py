@@ -15,7 +15,6 @@ from dogwatch.model.records import (
     AgentRecord,
     CheckpointRecord,
     GateRecord,
-    MessageRecord,
     RunRecord,
     TaskRecord,
     Verdict,
@@ -23,7 +22,7 @@ from dogwatch.model.records import (
 from dogwatch.model.view import RunView
 from dogwatch.policy import route
 from dogwatch.policy.route import decide
-from support.lives import running
+from support.records import living_agent, message_record, running
 
 NOW = Moment("boot", 1000.0, 2000.0)
 DRAFT = Dispatch(name="draft", to="writer", task="Write.", outputs=(Output(path="draft.md"),))
@@ -40,14 +39,7 @@ def plan(*phases: Phase, **changes: Any) -> Plan:
 
 
 def agent(name: str, role: str = "", **changes: Any) -> AgentRecord:
-    facts: dict[str, Any] = {
-        "run": "p-1",
-        "agent": name,
-        "role": role or name,
-        "incarnation": 1,
-        "life": running(NOW),
-    }
-    return AgentRecord(**{**facts, **changes})
+    return living_agent(name, since=NOW, run="p-1", role=role or name, **changes)
 
 
 AGENTS = {
@@ -185,10 +177,8 @@ def test_a_task_for_any_holder_is_offered_to_all_that_are_free() -> None:
 
 
 def test_an_offer_is_made_once_to_an_incarnation_and_again_to_the_next() -> None:
-    offer = MessageRecord(
-        run="p-1", id="m1", to="worker-1", sender="captain", kind="offer", subject="collect", body="", queued=NOW,
-        incarnation=1, delivery=Delivered(at=NOW),
-    )  # fmt: skip
+    about = {"kind": "offer", "subject": "collect", "queued": NOW, "delivery": Delivered(at=NOW)}
+    offer = message_record(run="p-1", to="worker-1", **about)
     once = view(ANY, tasks=[any_task()], messages={"m1": offer})
     assert decide(once, NOW) == (route.OfferTask("collect", "worker-2"),)
     agents = {**AGENTS, "worker-1": agent("worker-1", "worker", incarnation=2)}

@@ -12,12 +12,12 @@ from dogwatch.model.memory import HostRecord, Zone
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, CheckResult, RunRecord, TaskRecord
+from dogwatch.model.records import CheckResult, RunRecord, TaskRecord
 from dogwatch.model.sight import OutputSight, Sight, Turn
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.selfchecks import Facts, run_checks
-from support.lives import running
+from support.records import living_agent, running
 
 NOW = Moment("boot", 10_000.0, 50_000.0)
 DRAFT, FINAL = Output(path="draft.md"), Output(path="final.md")
@@ -38,7 +38,7 @@ PLAN = Plan(
 RUN = RunRecord(
     run="r-1", spec="/p.yaml", project="/p", output="/out", created=NOW.plus(-900), state="RUNNING", started=NOW
 )
-WRITER = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=2, life=running(NOW.plus(-900)))
+WRITER = living_agent(since=NOW.plus(-900), incarnation=2)
 JUDGE = replace(
     WRITER, agent="judge", role="judge", incarnation=1, life=running(NOW.plus(-900), ProcessId("boot", 43, 8))
 )

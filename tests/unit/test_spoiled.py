@@ -26,7 +26,7 @@ from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.delivery import Acknowledged, Typing
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan, Role
-from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord
+from dogwatch.model.records import MessageRecord, RunRecord
 from dogwatch.model.sight import Sight
 from dogwatch.model.spool import parse
 from dogwatch.model.tally import Tally, TallyRecord
@@ -35,11 +35,9 @@ from dogwatch.testing.clock import ManualClock
 from dogwatch.world.processes import boot_id, identify
 from dogwatch.world.spool import SpoolReader
 from support.hooking import AGENT, RUN, HookedAgent, hooked_agent
+from support.records import agent_record, message_record
 
-MESSAGE = MessageRecord(
-    run=RUN, id="m1", to=AGENT, sender="x", kind="mail", subject="x", body="", queued=Moment("b", 1.0, 1.0),
-    incarnation=2,
-)  # fmt: skip
+MESSAGE = message_record(run=RUN, to=AGENT, sender="x", subject="x", queued=Moment("b", 1.0, 1.0), incarnation=2)
 ACKNOWLEDGED = Acknowledged(at=Moment("b", 1.0, 1.0))
 POSTED = Typing(step="posted", at=Moment("b", 1.0, 1.0))
 NAME = os.path.basename(postbox._path("", MESSAGE))
@@ -193,7 +191,7 @@ def test_what_is_wrong_with_an_agents_folder_is_a_start_that_failed(agent: Hooke
     run = RunRecord(run=RUN, spec="s", project=str(agent.project), output=str(agent.project), created=moment)
     role = Role(name=AGENT, harness="command", command=(sys.executable, "-c", ""))
     plan = Plan(name="t", roles=(role,), phases=(), deliverable=ByteCheck(path="x"))
-    record = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=1, name="n")
+    record = agent_record(AGENT, run=RUN, name="n")
     Path(agent.home.spool(RUN, AGENT)).mkdir()
     with pytest.raises(SpawnFailedError, match="directory"):
         spawn(agent.home, boot_id(), run, plan, record)
@@ -210,7 +208,7 @@ def ledger(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def test_a_letter_that_was_acknowledged_on_its_way_is_put_away(ledger: SqliteStore) -> None:
-    receiver = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=2)
+    receiver = agent_record(AGENT, run=RUN, incarnation=2)
     letter = ledger.run(lambda tx: send(tx, receiver, "mail", "from-x", "hello", sender="x", key="k"))
     on_its_way = replace(letter, delivery=ACKNOWLEDGED, typing=POSTED)
     ledger.run(lambda tx: save(tx, on_its_way))
@@ -220,7 +218,7 @@ def test_a_letter_that_was_acknowledged_on_its_way_is_put_away(ledger: SqliteSto
 
 
 def test_an_acknowledged_letter_on_its_way_does_not_stop_the_next_incarnation(ledger: SqliteStore) -> None:
-    agent = AgentRecord(run=RUN, agent=AGENT, role=AGENT, incarnation=1, name="n")
+    agent = agent_record(AGENT, run=RUN, name="n")
     ledger.run(lambda tx: save(tx, agent))
     letter = ledger.run(lambda tx: send(tx, agent, "mail", "from-x", "hello", sender="x", key="k"))
     ledger.run(lambda tx: save(tx, replace(letter, delivery=ACKNOWLEDGED, typing=POSTED)))
@@ -253,7 +251,7 @@ def test_counts_that_the_ledger_does_not_take_hinder_nobody_elses(ledger: Sqlite
     now = Moment("b", 1.0, 1.0)
     lease = ledger.run(lambda tx: tx.acquire("watchdog", "w", 60.0))
     assert lease is not None
-    agents = {name: AgentRecord(run=RUN, agent=name, role="r", incarnation=1) for name in ("bad", "good")}
+    agents = {name: agent_record(name, run=RUN, role="r") for name in ("bad", "good")}
     run = RunRecord(run=RUN, spec="s", project="/p", output="/p", created=now)
     plan = Plan(name="t", roles=(), phases=(), deliverable=ByteCheck(path="x"), limits=Limits())
     many = {str(number): Tally(denied={"kill.foreign": 1}) for number in range(30_000)}

@@ -15,14 +15,14 @@ from dogwatch.model.delivery import Delivered, Queued
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
-from dogwatch.model.records import AgentRecord, MessageRecord, RunRecord, TaskRecord
+from dogwatch.model.records import MessageRecord, RunRecord, TaskRecord
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import PATIENCE_S, Situation, judge
 from dogwatch.policy.forecast import agent_bytes, by_key, demand_of, processes_of, subagents_max
 from dogwatch.policy.needs import is_done, is_needed
 from dogwatch.sim.ledger import SimStore
 from dogwatch.testing.clock import ManualClock
-from support.lives import running
+from support.records import living_agent, message_record
 
 NOW = Moment("boot-1", 1000.0, 1_700_000_000.0)
 EACH = int(2.1 * GB)
@@ -207,7 +207,7 @@ def test_everybody_at_once_means_with_all_their_sub_agents() -> None:
 def see(peaks: Peaks, clock: ManualClock, processes: int, phase: int = 1) -> None:
     clock.advance(5)
     run = RunRecord(run="b", spec="s", project="p", output="o", created=clock.now(), phase=phase)
-    agent = AgentRecord(run="b", agent="judge-1", role="judge", incarnation=1, life=running(clock.now()), busy=True)
+    agent = living_agent("judge-1", since=clock.now(), run="b", role="judge", busy=True)
     memory = {"b/judge-1": AgentMemory(rss_bytes=processes * EACH, processes=processes)}
     peaks.see(run, PLAN, [agent], memory, clock.now())
 
@@ -252,7 +252,7 @@ def test_who_has_worked_for_a_while_without_sub_agents_has_shown_that_it_needs_n
 def view(phase: int, *messages: MessageRecord) -> RunView:
     run = RunRecord(run="b", spec="s", project="p", output="o", created=NOW, phase=phase, state="RUNNING")
     agents = {
-        name: AgentRecord(run="b", agent=name, role=name[:6].rstrip("-"), incarnation=1, life=running(NOW))
+        name: living_agent(name, since=NOW, run="b", role=name[:6].rstrip("-"))
         for name in ("writer", "judge-1", "judge-2")
     }
     done = TaskRecord(
@@ -266,18 +266,7 @@ def view(phase: int, *messages: MessageRecord) -> RunView:
 
 
 def test_an_agent_whose_work_is_accepted_is_not_needed_for_the_order_that_it_once_got() -> None:
-    order = MessageRecord(
-        run="b",
-        id="m1",
-        to="writer",
-        incarnation=1,
-        kind="dispatch",
-        subject="d",
-        body="",
-        sender="",
-        queued=NOW,
-        delivery=Delivered(at=NOW),
-    )
+    order = message_record(run="b", kind="dispatch", subject="d", sender="", queued=NOW, delivery=Delivered(at=NOW))
     assert not is_needed(view(1, order), "writer")
     assert is_done(view(1, order), "writer")
     assert is_needed(view(1, replace(order, delivery=Queued())), "writer")

@@ -14,7 +14,7 @@ from dogwatch.crew.shared.tallies import TallyReader
 from dogwatch.harness import harness
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Phase, Plan, Role
-from dogwatch.model.records import AgentRecord, CheckpointRecord, OverdueSubagent, RunRecord, TaskRecord
+from dogwatch.model.records import CheckpointRecord, OverdueSubagent, RunRecord, TaskRecord
 from dogwatch.model.sight import OutputSight, Sight, Subagent, Turn
 from dogwatch.model.spool import PAYLOAD_BYTES_MAX, SpoolLine, render
 from dogwatch.model.tally import Lives, Tally
@@ -27,12 +27,12 @@ from dogwatch.policy.subagents import asked_for_with, count, is_gone, settled_by
 from dogwatch.policy.time_limits import subagent_s, time_limit
 from dogwatch.policy.turns import ANNOUNCED_S, failed, fold
 from dogwatch.policy.verdicts import disagrees, objected_by_mail, objected_by_subagent
-from support.lives import running as started
+from support.records import living_agent
 
 HOOKS = Path(__file__).parent.parent / "data" / "hooks"
 NOW = Moment("boot", 10_000.0, 50_000.0)
 LIMITS = Limits()
-WRITER = AgentRecord(run="r-1", agent="writer", role="writer", incarnation=1, life=started(NOW.plus(-9000)))
+WRITER = living_agent(since=NOW.plus(-9000))
 DUTY = Duty("task", "draft", NOW.plus(-8000), "normal", 1800.0)
 
 

@@ -12,11 +12,11 @@ from dogwatch.model.life import GivenUp
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
-from dogwatch.model.records import AgentRecord, CheckpointRecord, MessageRecord, RunRecord, TaskRecord, Verdict
+from dogwatch.model.records import CheckpointRecord, RunRecord, TaskRecord, Verdict
 from dogwatch.model.sight import OutputSight, Sight, ToolCall, Turn, Wait
 from dogwatch.model.view import RunView
 from dogwatch.policy.waits import WaitGraph, waiters, waits_for_files
-from support.lives import running
+from support.records import living_agent, message_record
 
 WAITS = (
     Wait("review", "writer", "task draft", 1500.0),
@@ -85,7 +85,7 @@ def view_of(*names: str) -> RunView:
     plan = Plan(
         name="t", roles=roles, phases=(Phase(name="p", dispatches=dispatches),), deliverable=ByteCheck(path="a")
     )
-    agents = {n: AgentRecord(run="r", agent=n, role=n, incarnation=1, life=running(NOW)) for n in names}
+    agents = {n: living_agent(n, since=NOW, run="r", process=PROCESS) for n in names}
     tasks = {
         f"{n}-task": TaskRecord(
             run="r",
@@ -130,9 +130,7 @@ def test_a_ring_counts_only_when_everybody_in_it_has_waited_for_a_while() -> Non
     assert WaitGraph(RING).ring("a", 41.0) == ()
 
 
-LETTER = MessageRecord(
-    run="r", id="m1", to="a", sender="b", kind="mail", subject="s", body="", queued=NOW, incarnation=1
-)  # fmt: skip
+LETTER = message_record(run="r", to="a", sender="b", subject="s", queued=NOW)
 
 
 def test_nobody_waits_for_an_agent_only_because_it_works_beside_it() -> None:

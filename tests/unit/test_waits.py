@@ -15,7 +15,7 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CheckpointRecord, RunRecord, TaskRecord, Verdict
 from dogwatch.model.sight import OutputSight, Sight, ToolCall, Turn, Wait
 from dogwatch.model.view import RunView
-from dogwatch.policy.waits import WaitGraph, waiters, waits_for_files
+from dogwatch.policy.waits import WaitGraph, looked_for, waiters, waits_for_files
 from support.records import living_agent, message_record
 
 WAITS = (
@@ -104,8 +104,9 @@ def view_of(*names: str) -> RunView:
 
 
 def rings(a: Sight, b: Sight) -> list[tuple[str, ...]]:
-    sights = {"a": a, "b": b}
-    return WaitGraph(waits_for_files(view_of("a", "b"), sights, sights, NOW)).rings()
+    view, sights = view_of("a", "b"), {"a": a, "b": b}
+    files = [one for name, sight in sights.items() for one in looked_for(name, sight, view.limits_of(name), NOW)]
+    return WaitGraph(waits_for_files(view, sights, files, NOW)).rings()
 
 
 def test_tools_that_look_for_each_others_files_wait_in_a_ring() -> None:

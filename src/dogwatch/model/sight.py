@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 SCREEN, STATE_FILE = "screen", "state file"
 """Where it is seen what a client is doing, beside its hooks."""
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+def _none() -> Mapping[str, Any]:
+    """One empty mapping for all: with five of its own, every turn would be twice as large, and a sweep over thousands
+    would wait for memory."""
+    return _NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +62,11 @@ class Turn:
     since: float = 0.0
     newest: float = 0.0
     pid: int = 0
-    receipts: Mapping[str, float] = field(default_factory=dict)
-    tools: Mapping[str, ToolCall] = field(default_factory=dict)
-    subagents: Mapping[str, Subagent] = field(default_factory=dict)
-    begun: Mapping[str, float] = field(default_factory=dict)
-    announced: Mapping[str, Subagent] = field(default_factory=dict)
+    receipts: Mapping[str, float] = field(default_factory=_none)
+    tools: Mapping[str, ToolCall] = field(default_factory=_none)
+    subagents: Mapping[str, Subagent] = field(default_factory=_none)
+    begun: Mapping[str, float] = field(default_factory=_none)
+    announced: Mapping[str, Subagent] = field(default_factory=_none)
     calls: tuple[tuple[str, str, str], ...] = ()
     laps: tuple[tuple[int, float], ...] = ()
     call: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -93,11 +93,14 @@ class RunView:
 
     def task_of(self, agent: str) -> TaskRecord | None:
         """The task that `agent` holds and has not yet reported, or None."""
+        return self._held().get(agent)
+
+    def _held(self) -> Mapping[str, TaskRecord]:
         held: dict[str, TaskRecord] | None = self._index.get("tasks")
         if held is None:
             claimed = [task for task in self.tasks.values() if task.state == "claimed"]
             held = self._index["tasks"] = {task.agent: task for task in reversed(claimed)}
-        return held.get(agent)
+        return held
 
     def sent_tasks(self) -> Sequence[TaskRecord]:
         """The tasks that agents have given to others and that are not settled."""
@@ -117,6 +120,15 @@ class RunView:
                 if receiver is not None and receiver.incarnation == message.incarnation:
                     sorted_out.setdefault(message.to, []).append(message)
         return sorted_out.get(agent, ())
+
+    @property
+    def not_running(self) -> Set[str]:
+        """The agents that have no process, or whose start is not confirmed yet."""
+        found: frozenset[str] | None = self._index.get("not_running")
+        if found is None:
+            others = [name for name, agent in self.agents.items() if not agent.running]
+            found = self._index["not_running"] = frozenset(others)
+        return found
 
     def role_of(self, agent: str) -> Role | None:
         """The role that `agent` holds, or None where there is no such agent."""
@@ -169,7 +181,7 @@ class RunView:
 
     def owes(self, agent: str) -> bool:
         """Whether there is anything that the agent may have to do: a task, or any message to it."""
-        return self.task_of(agent) is not None or bool(self.messages and self.messages_to(agent))
+        return agent in self._held() or bool(self.messages and self.messages_to(agent))
 
     def duty_of(self, agent: str) -> Duty | None:
         """What `agent` owes now, or None where it may be idle for ever."""

@@ -12,10 +12,9 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import STATE_FILE, Sight, Wait
-from dogwatch.model.view import Duty
 from dogwatch.policy.agent_memory import memory_words
 from dogwatch.policy.diagnoses import Kind
-from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, has_client
+from dogwatch.policy.diagnosis import CERTAIN, LIKELY, SURE, Case, Diagnosis, Owed, has_client
 from dogwatch.policy.idle_prompt import idle
 from dogwatch.policy.open_turn import LAP_WEIGHT, working
 from dogwatch.policy.subagents import own_subagents
@@ -35,23 +34,26 @@ def plainly_well(sight: Sight, limits: Limits, now: Moment, *, owes: bool) -> Di
     turn = sight.turn
     if sight.process != "alive" or turn.subagents or turn.dialog or turn.held or not sight.hooks:
         return None
-    quiet_s = now.mono - turn.newest
     if turn.state == "working":
         may_loop = turn.repeats > 1 and turn.repeats * LAP_WEIGHT >= limits.repeats_max
+        quiet_s = now.mono - turn.newest
         if quiet_s >= limits.nudge_s or may_loop or sight.screen != "busy":
             return None
-        is_young = not turn.tools or all(now.mono - tool.since < limits.long_tool_s for tool in turn.tools.values())
-        return WORKING if is_young else None
+        for tool in turn.tools.values():
+            if now.mono - tool.since >= limits.long_tool_s:
+                return None
+        return WORKING
     if turn.state == "none" or sight.screen != "idle" or turn.compacting:
         return None
     if not owes:
         return RESTING
+    quiet_s = now.mono - turn.newest
     return PAUSING if quiet_s < limits.nudge_s and quiet_s < limits.peek_s and not turn.failure else None
 
 
 def diagnose(
     agent: AgentRecord,
-    duty: Duty | None,
+    owed: Owed,
     sight: Sight,
     limits: Limits,
     now: Moment,
@@ -62,7 +64,7 @@ def diagnose(
     coming: Wait | None = None,
 ) -> Diagnosis:
     """What the facts mean for this agent and what it owes."""
-    case = Case(agent, duty, sight, limits, now, awaited, ring, time_limits, overdue, coming)
+    case = Case(agent, owed, sight, limits, now, awaited, ring, time_limits, overdue, coming)
     if not agent.running:
         return Diagnosis(kind="starting", evidence=("the spawn is not confirmed yet",))
     if sight.process == "unknown":

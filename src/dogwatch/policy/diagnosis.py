@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dogwatch.model.moment import Moment
@@ -18,6 +18,8 @@ SOURCES = ("process", "hooks", STATE_FILE, SCREEN, "files", "ledger", "mail", "t
 """What a line of evidence begins with, and a colon."""
 CONTEXT_FULL = "context_full"
 """The failure of a turn into whose context nothing more fits."""
+Owed = Duty | None | Callable[[], Duty | None]
+"""What an agent owes, or the way to find it."""
 IDLE_CORES = 0.05
 """Who uses less cpu than this only waits."""
 
@@ -69,10 +71,10 @@ class Case:
     """All that a diagnosis rests on. `awaited` are the letters and sent tasks of this agent's that others have not
     settled, `ring` the agents that wait for one another, this one included; `time_limits` is the pipeline's table,
     `overdue` what the ledger has of this incarnation's sub-agents that were late, by id, `coming` the newest sign that
-    mail for it is coming."""
+    mail for it is coming. What the agent owes may be given as the way to find it: most diagnoses do not ask."""
 
     agent: AgentRecord
-    duty: Duty | None
+    owed: Owed
     sight: Sight
     limits: Limits
     now: Moment
@@ -81,6 +83,11 @@ class Case:
     time_limits: Mapping[str, float] = field(default_factory=dict)
     overdue: Mapping[str, OverdueSubagent] = field(default_factory=dict)
     coming: Wait | None = None
+
+    @property
+    def duty(self) -> Duty | None:
+        """What the agent owes now."""
+        return self.owed if self.owed is None or isinstance(self.owed, Duty) else self.owed()
 
     def age(self, mono: float) -> float:
         """Seconds since then."""

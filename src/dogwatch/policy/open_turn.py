@@ -29,8 +29,6 @@ def is_loop(turn: Turn, limits: Limits) -> bool:
 
 def working(case: Case) -> Diagnosis:
     turn, sight, limits = case.sight.turn, case.sight, case.limits
-    progress = file_mono(case)
-    quiet_s = case.age(max(turn.newest, progress, sight.life, sight.watched_since))
     if is_loop(turn, limits) and file_mono(case, sight.changed_beside_the_loop) < turn.repeats_since:
         again = f"hooks: {turn.repeats} times in a row, for {case.age(turn.repeats_since):.0f} s"
         return Diagnosis(
@@ -41,7 +39,7 @@ def working(case: Case) -> Diagnosis:
             advice="look at what it repeats; interrupt it if that cannot succeed",
             stall=case.stall("loop", f"{turn.repeats_since:.3f}"),
         )
-    if subagents := own_subagents(case.duty, turn, case.overdue):
+    if turn.subagents and (subagents := own_subagents(case.duty, turn, case.overdue)):
         if late := subagent_overdue(case):
             return late
         if sight.screen == "idle":
@@ -50,10 +48,11 @@ def working(case: Case) -> Diagnosis:
     tool = min(turn.tools.values(), key=lambda call: call.since, default=None)
     child = tool_child(case)
     if sight.screen == "idle" and child is None and case.age(sight.screen_since) >= limits.nudge_s:
-        return _open_at_the_prompt(case, case.age(max(turn.newest, progress)))
+        return _open_at_the_prompt(case, case.age(max(turn.newest, file_mono(case))))
     is_long = tool is not None and case.age(tool.since) >= limits.long_tool_s and sight.screen != "idle"
     if tool is not None and is_long and is_alive(case, child):
         return _vain_tool(case, tool) or _long_tool(case, tool, child)
+    quiet_s = case.age(max(turn.newest, file_mono(case), sight.life, sight.watched_since))
     limit_s = claim_s(case.duty.risk if case.duty else "normal", limits)
     if quiet_s < limit_s or is_alive(case, child):
         proof = f"hooks: a turn is open for {case.age(turn.since):.0f} s" + (f", in {tool}" if tool else "")
@@ -85,8 +84,9 @@ def _open_at_the_prompt(case: Case, quiet_s: float) -> Diagnosis:
 def _vain_tool(case: Case, tool: ToolCall) -> Diagnosis | None:
     """A tool that lives and waits for what cannot come: for one who waits for this agent, or for an approval that was
     given. Its words and its idleness say so, not the client, so nothing is done but call a person."""
-    duty, tree = case.duty, case.sight.tree
-    if not case.ring and (duty is None or duty.approved_at is None):
+    tree = case.sight.tree
+    is_idle = tree is not None and tree.cores is not None and tree.cores < IDLE_CORES
+    if not case.ring and not is_idle:
         return None
     runs = f"hooks: {tool} runs for {case.age(tool.since):.0f} s"
     if case.ring:
@@ -99,8 +99,8 @@ def _vain_tool(case: Case, tool: ToolCall) -> Diagnosis | None:
             stall=case.stall("tool", f"{tool.since:.3f}", "ring"),
             waits_for=case.next_in_ring,
         )
-    is_idle = tree is not None and tree.cores is not None and tree.cores < IDLE_CORES
-    if duty is None or duty.approved_at is None or not is_idle or any_new(case.sight):
+    duty = case.duty
+    if duty is None or duty.approved_at is None or any_new(case.sight):
         return None
     if min(case.age(tool.since), case.now.since(duty.approved_at)) < case.limits.checkpoint_s:
         return None

@@ -19,6 +19,8 @@ OF_PHASE = ("task ", "checkpoint ")
 """How what a phase waits for begins."""
 _FILE = re.compile(r"[\w-][\w.-]*\.\w+")
 """What may be the name of a file in a command: a word with an ending."""
+LookedFor = tuple[str, ToolCall, str]
+"""An agent, its tool, and a file that the tool names."""
 
 
 class WaitGraph:
@@ -69,7 +71,8 @@ class WaitGraph:
 def waits(view: RunView, sights: Mapping[str, Sight], now: Moment) -> WaitGraph:
     """Who waits for whom."""
     found = [*_of_the_phase(view, now), *waits_for_mail(view, sights, now), *waits_for_tasks(view, sights, now)]
-    found += waits_for_files(view, sights, sights, now)
+    files = [one for name, sight in sights.items() for one in looked_for(name, sight, view.limits_of(name), now)]
+    found += waits_for_files(view, sights, files, now)
     for agent, sight in sights.items():
         found += _for_own(agent, sight, now)
     return WaitGraph(found)
@@ -90,13 +93,19 @@ def _of_the_phase(view: RunView, now: Moment) -> list[Wait]:
     return found
 
 
-def waits_for_files(view: RunView, sights: Mapping[str, Sight], waiters: Iterable[str], now: Moment) -> list[Wait]:
-    """Agents whose tool runs for long and names a file that another should write and has not written."""
-    named: list[tuple[str, ToolCall, str]] = []
-    for name in waiters:
-        for tool in sights[name].turn.tools.values() if sights[name].process == "alive" else ():
-            if "." in tool.what and now.mono - tool.since >= view.limits_of(name).long_tool_s:
-                named += [(name, tool, word) for word in dict.fromkeys(_FILE.findall(tool.what))]
+def looked_for(name: str, sight: Sight, limits: Limits, now: Moment) -> list[LookedFor]:
+    """The files that a tool of this agent's names which has run for long: it may be waiting for one of them."""
+    return [
+        (name, tool, word)
+        for tool in (sight.turn.tools.values() if sight.process == "alive" else ())
+        if "." in tool.what and now.mono - tool.since >= limits.long_tool_s
+        for word in dict.fromkeys(_FILE.findall(tool.what))
+    ]
+
+
+def waits_for_files(view: RunView, sights: Mapping[str, Sight], files: Iterable[LookedFor], now: Moment) -> list[Wait]:
+    """Agents whose tool names a file that another should write and has not written."""
+    named = tuple(files)
     if not named:
         return []
     unwritten: dict[str, list[tuple[str, str]]] = {}

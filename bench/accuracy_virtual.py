@@ -24,6 +24,7 @@ from bench.accuracy_verdict import Act, Deed, Said, Trace, Verdict, judge_trace,
 from dogwatch.crew.captain.posting import ENTER_AGAIN_S
 from dogwatch.crew.shared.tracks import Track
 from dogwatch.harness import harness
+from dogwatch.model.folders import folder_at
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId
@@ -78,7 +79,15 @@ class World:
         if case.partner_template or case.pipeline in ("two agents mailing", "review"):
             self.scripts["partner"] = parse(partner(case, parameters, UNIT))
         now = self.moment
-        self.run = RunRecord(run="t-1", spec="", project="", output="", created=now, state="RUNNING", started=now)
+        self.run = RunRecord(
+            run="t-1",
+            spec="",
+            project_folder=folder_at(""),
+            output_folder=folder_at(""),
+            created=now,
+            state="RUNNING",
+            started=now,
+        )
         self.agents: dict[str, Agent] = {}
         self.records: dict[str, AgentRecord] = {}
         self.tasks: dict[str, TaskRecord] = {}

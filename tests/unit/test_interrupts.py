@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dogwatch.model.folders import folder_at
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
 from dogwatch.model.process import ProcessId
@@ -85,7 +86,7 @@ def test_of_a_process_that_is_not_seen_nothing_is_said(process: str) -> None:
 
 def test_an_interrupt_has_helped_when_the_turn_has_ended_not_when_the_loop_is_heard_of() -> None:
     agent = AgentRecord(run="r", agent="writer", role="writer", incarnation=1, process=ProcessId("boot", 42, 7))
-    run = RunRecord(run="r", spec="", project="", output="", created=NOW)
+    run = RunRecord(run="r", spec="", project_folder=folder_at(""), output_folder=folder_at(""), created=NOW)
     plan = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
     view = RunView(plan=plan, run=run, agents={"writer": agent})
     decision = DecisionRecord(

@@ -25,6 +25,7 @@ from dogwatch.crew.captain.posting import ENTER_AGAIN_S
 from dogwatch.crew.shared.tracks import Track
 from dogwatch.harness import harness
 from dogwatch.model.delivery import Delivered, Queued, Read, Typing
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import NotStarted, Running
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Output, Phase, Plan, Role
@@ -80,7 +81,15 @@ class World:
         if case.partner_template or case.pipeline in ("two agents mailing", "review"):
             self.scripts["partner"] = parse(partner(case, parameters, UNIT))
         now = self.moment
-        self.run = RunRecord(run="t-1", spec="", project="", output="", created=now, state="RUNNING", started=now)
+        self.run = RunRecord(
+            run="t-1",
+            spec="",
+            project_folder=folder_at(""),
+            output_folder=folder_at(""),
+            created=now,
+            state="RUNNING",
+            started=now,
+        )
         self.agents: dict[str, Agent] = {}
         self.records: dict[str, AgentRecord] = {}
         self.tasks: dict[str, TaskRecord] = {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from bench.harness import Figure
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import Running
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Output, Phase, Plan, Role
@@ -86,7 +87,13 @@ def fleet(count: int) -> tuple[RunView, Mapping[str, Sight]]:
     )
     begun = NOW.plus(-5000)
     run = RunRecord(
-        run="bench-1", spec="", project="/p", output="/p/out", created=begun, started=begun, state="RUNNING"
+        run="bench-1",
+        spec="",
+        project_folder=folder_at("/p"),
+        output_folder=folder_at("/p/out"),
+        created=begun,
+        started=begun,
+        state="RUNNING",
     )
     agents, tasks, sights = {}, {}, {}
     for number, name in enumerate(role.agents()):

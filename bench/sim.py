@@ -16,6 +16,7 @@ from dogwatch.crew.dispatcher.queueing import admit_runs
 from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load_all, save
+from dogwatch.model import keys
 from dogwatch.model.admission import Launch, MemoryProfile, PermitRecord, QueuedRun
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import GB, HostRecord, HostSettings, Readings
@@ -145,7 +146,7 @@ def _next() -> Figure:
     """Who of a long queue is next, by what was read already."""
     queue = sorted((_queued(number) for number in range(1, QUEUED + 1)), key=lambda one: one.key)
     launches = [Launch(kind="run", holder=f"run:g{number}", group=f"g{number % 4}") for number in range(ADMITTED)]
-    going = [PermitRecord(launch=launch, granted=NOW) for launch in launches]
+    going = [PermitRecord(host="", launch=launch, granted=NOW) for launch in launches]
     spent: dict[str, list[float]] = {"next": [], "sorted": []}
     for _ in range(ROUNDS):
         spent["next"].append(_time(lambda: first(queue, going)))
@@ -185,7 +186,7 @@ def _passes() -> Figure:
         for _ in range(PASSES):
             spent["pass"].append(_time(look))
             spent["sorted"].append(_time(lambda: _read_sorted(ledger)))
-        permits = ledger.read(lambda reader: reader.keys("permit/run:"))
+        permits = ledger.read(lambda reader: reader.keys(keys.permits(reader.host, "run")))
         assert len(permits) == ADMITTED, permits
         assert len(_read_sorted(ledger)) == QUEUED
     return Figure(
@@ -205,7 +206,9 @@ def _fill(tx: Tx) -> HostRecord:
     each = 2 * GB
     for role in plan.roles:
         save(tx, MemoryProfile(harness=role.harness, pipeline=plan.name, role=role.name, peaks={ALL: (each,) * 20}))
-    host = HostRecord(at=tx.now, since=tx.now, readings=Readings(size_bytes=1024 * GB, left_bytes=1024 * GB))
+    host = HostRecord(
+        host=tx.host, at=tx.now, since=tx.now, readings=Readings(size_bytes=1024 * GB, left_bytes=1024 * GB)
+    )
     too_much = room_bytes(host) - (ADMITTED + 0.8) * AGENTS * each
     return save(tx, replace(host, readings=replace(host.readings, left_bytes=int(1024 * GB - too_much))))
 

@@ -28,6 +28,7 @@ from dogwatch.door.verb import Argument, wire_name
 from dogwatch.model.events import KINDS, event_class
 from dogwatch.model.events.base import Event
 from dogwatch.model.events.schema import meaning, schema, type_words
+from dogwatch.model.folders import folder_at
 from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
@@ -441,7 +442,7 @@ def inner_imports() -> str:
 def settings() -> str:
     limits = next(part for part in reference().split("\n## ") if part.startswith("`limits`"))
     start = Moment("", 0.0, 0.0)
-    run = RunRecord(run="run", spec="", project="", output="", created=start)
+    run = RunRecord(run="run", spec="", project_folder=folder_at(""), output_folder=folder_at(""), created=start)
     told = agent_environment(Home("home"), run, AgentRecord(run="run", agent="agent", role="role"))
     agents = {name: AGENT_VARIABLES[name] for name in told}
     return page(

@@ -258,7 +258,7 @@ class Claimants:
             return
         self._host_at = time.monotonic()
         settings = HostSettings(roles={ROLE: self._places.limit})
-        self._open().run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now, settings=settings)))
+        self._open().run(lambda tx: save(tx, HostRecord(host=tx.host, at=tx.now, since=tx.now, settings=settings)))
         self._close()
 
     def _state(self) -> str:

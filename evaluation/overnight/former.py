@@ -18,6 +18,7 @@ from dogwatch.crew.shared.log import Log
 from dogwatch.crew.shared.worlds import CrewEyes, DispatcherWorld
 from dogwatch.ledger.api import Lease, Store, Tx
 from dogwatch.ledger.records import change, load_all, save
+from dogwatch.model import keys
 from dogwatch.model.admission import Launch, PermitRecord, QueuedRun
 from dogwatch.model.events.admission import RunAdmitted
 from dogwatch.model.memory import HostRecord, HostSettings, Readings
@@ -52,6 +53,7 @@ class FormerWatch(MemoryWatch):
         self._calm_since = after.calm_since
         since = before.since if before is not None and before.zone == after.zone else now
         self._host = HostRecord(
+            host=ledger.host,
             at=now,
             zone=after.zone,
             since=since,
@@ -97,7 +99,7 @@ class FormerDispatcher(Dispatcher):
         free_permits(ledger, self.lease, world.eyes.life)
         queue = ledger.read(lambda reader: load_all(reader, QueuedRun, "queued/"))
         while queue and (host.zone == "GREEN" or not self._pauses):
-            going = ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/run:"))
+            going = ledger.read(lambda reader: load_all(reader, PermitRecord, keys.permits(reader.host, "run")))
             head = first(queue, going)
             if head is None:
                 break

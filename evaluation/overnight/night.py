@@ -231,7 +231,7 @@ class NightSimulation(Simulation):
 
         def read(reader: Reader) -> tuple[list[RunRecord], HostRecord | None]:
             runs = [load(reader, RunRecord, f"run/{run}") for run in self.runs]
-            return [run for run in runs if run is not None], load(reader, HostRecord, keys.HOST)
+            return [run for run in runs if run is not None], load(reader, HostRecord, keys.host(reader.host))
 
         runs, host = self.ledger.read(read)
         delivered = [run for run in runs if run.state == "COMPLETED"]

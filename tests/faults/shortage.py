@@ -36,7 +36,9 @@ def set_up(fleet: Fleet, memory_mb: int, agent_mb: int = 60, **settings: object)
 
 def host(fleet: Fleet) -> HostRecord:
     """What the dispatcher has seen last."""
-    found = wait_for(lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST)), 60, fleet.tail)
+    found = wait_for(
+        lambda: fleet.ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host))), 60, fleet.tail
+    )
     assert found is not None
     return found
 

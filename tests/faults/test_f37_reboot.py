@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 
+from dogwatch.model import keys
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import life, marked
 from faults.pipelines import three_phases
@@ -75,7 +76,7 @@ def up_with_another_boot_id(fleet: Fleet) -> str:
 
 def end_dispatcher(fleet: Fleet) -> None:
     """The dispatcher of the other boot; by this test's own clock it would count as dead already."""
-    document = fleet.ledger.read(lambda reader: reader.get("crew//dispatcher"))
+    document = fleet.ledger.read(lambda reader: reader.get(keys.dispatcher(reader.host)))
     assert document is not None
     body = document.body["process"]
     process = ProcessId(fleet.boot, body["pid"], body["start_ticks"])

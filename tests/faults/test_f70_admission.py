@@ -53,7 +53,7 @@ def test_f70_four_runs_on_a_machine_for_two_are_all_completed_and_memory_is_neve
         permits = fleet.ledger.read(lambda reader: load_all(reader, PermitRecord, "permit/"))
         for kind in ("run", "agent"):
             assert len([one for one in permits if one.launch.kind == kind]) <= 2
-        return fleet.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
+        return fleet.ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host)))
 
     def both_are_large() -> bool:
         """Whether the dispatcher has seen what the first two really take, and what that leaves."""

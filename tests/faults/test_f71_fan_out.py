@@ -7,6 +7,7 @@ import signal
 from functools import partial
 
 from dogwatch.ledger.records import load_all
+from dogwatch.model import keys
 from dogwatch.model.admission import WaitRecord
 from faults.pipelines import PLAIN, one_task
 from faults.shortage import host, set_up, until, wait_zone
@@ -32,7 +33,7 @@ def test_f71_ten_sub_agents_pause_launches_and_nobody_is_ended(fleet: Fleet) -> 
     second = fleet.launch(fleet.spec(one_task(), {"writer": dict(PLAIN)}))
 
     def waits() -> list[WaitRecord]:
-        return fleet.ledger.read(lambda reader: load_all(reader, WaitRecord, f"waits/run:{second}"))
+        return fleet.ledger.read(lambda reader: load_all(reader, WaitRecord, keys.wait(reader.host, f"run:{second}")))
 
     assert wait_for(waits, 60, fleet.tail)[0].answer.limit == "zone"
     wait_for(lambda: host(fleet).readings.processes == 1 + len(started()), 60, fleet.tail)

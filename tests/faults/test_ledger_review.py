@@ -18,6 +18,7 @@ from dogwatch.ledger.api import START, Store, Tx
 from dogwatch.ledger.checking import problems
 from dogwatch.ledger.compaction import compact_part
 from dogwatch.ledger.facts import close_for_good, seal, unseal
+from dogwatch.model import keys
 from dogwatch.testing.clock import ManualClock
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
@@ -120,7 +121,7 @@ def test_a_home_that_comes_after_another_is_not_left_to_the_others_dispatcher(da
         with closing(open_home_ledger(first.home, SystemClock())) as one:
             bind(first.home, one)
             first.cli("up")
-            assert one.read(lambda reader: reader.get("crew//dispatcher")) is not None
+            assert one.read(lambda reader: reader.get(keys.dispatcher(reader.host))) is not None
             second.cli("up")
             listed = second.cli("status", "--json").stdout
             assert '"alive": true' in listed

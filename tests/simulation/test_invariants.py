@@ -12,6 +12,7 @@ from dogwatch.crew.captain.captain import Captain
 from dogwatch.crew.dispatcher.dispatcher import Dispatcher
 from dogwatch.ledger.api import Lease, Tx
 from dogwatch.ledger.records import change, load_all, save
+from dogwatch.model import keys
 from dogwatch.model.admission import Launch, PermitRecord
 from dogwatch.model.brief import Header
 from dogwatch.model.memory import HostSettings
@@ -152,14 +153,14 @@ def grant_too_much(made: Simulation) -> None:
 
 def take_a_permit_away(made: Simulation) -> None:
     agent = at_work(made)
-    go(made, lambda: bool(made.ledger.read(lambda r: load_all(r, PermitRecord, "permit/agent:"))))
-    remove(made, f"permit/agent:{agent.key}")
+    go(made, lambda: bool(made.ledger.read(lambda r: load_all(r, PermitRecord, keys.permits(r.host, "agent")))))
+    remove(made, keys.permit(made.ledger.host, f"agent:{agent.key}"))
 
 
 def grant_twice(made: Simulation) -> None:
     agent = at_work(made)
     launch = Launch(kind="agent", holder=f"agent:{agent.key}#2", run=RUN, agent=agent.name)
-    permit = PermitRecord(launch=launch, granted=made.now, process=agent.process)
+    permit = PermitRecord(host=made.ledger.host, launch=launch, granted=made.now, process=agent.process)
 
     def fn(tx: Tx) -> None:
         save(tx, permit)
@@ -218,7 +219,7 @@ def keep_a_permit(made: Simulation) -> None:
     launch = Launch(kind="process", holder="process:1@1")
     body = {"launch": {"kind": launch.kind, "holder": launch.holder, "run": ""}, "granted": [], "left": True}
     go(made, made.is_over)
-    made.ledger.run(lambda tx: tx.put("permit/process:1@1", body))
+    made.ledger.run(lambda tx: tx.put(keys.permit(tx.host, "process:1@1"), body))
 
 
 def tell_a_tier_twice(made: Simulation) -> None:

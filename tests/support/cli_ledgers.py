@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.coordination.runs import create_run
-from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import change, save
 from dogwatch.model.life import Running
@@ -27,6 +27,7 @@ from dogwatch.model.records import (
 )
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
+from dogwatch.world.home import Home
 from dogwatch.world.processes import identify
 
 PLAN = Plan(
@@ -55,7 +56,7 @@ def short_home() -> Iterator[Path]:
 @contextmanager
 def ledger_at(folder: Path) -> Iterator[Store]:
     """The ledger of a home."""
-    store = open_store(str(folder / "ledger.db"), SystemClock())
+    store = open_home_ledger(Home(str(folder)), SystemClock())
     try:
         yield store
     finally:
@@ -117,9 +118,12 @@ def go_halfway(store: Store, run: str, pid: int) -> None:
         tx.append(PlainEvent("checkpoint_asked", asked, run=run))
         save(tx, GateRecord(run=run, phase=0, gate="counted", state="passed", exit_code=0))
         tx.append(PlainEvent("milestone_reached", {"milestone": "drafted"}, run=run), f"milestone:{run}:drafted")
-        save(tx, CrewRecord(member="captain", run=run, process=process, started=tx.now, starts=2))
-        save(tx, CrewRecord(member="watchdog", run=run, process=ProcessId(now.boot, pid, 1), started=tx.now))
-        save(tx, CrewRecord(member="dispatcher", run="", process=process, started=tx.now))
+        save(tx, CrewRecord(host=tx.host, member="captain", run=run, process=process, started=tx.now, starts=2))
+        save(
+            tx,
+            CrewRecord(host=tx.host, member="watchdog", run=run, process=ProcessId(now.boot, pid, 1), started=tx.now),
+        )
+        save(tx, CrewRecord(host=tx.host, member="dispatcher", run="", process=process, started=tx.now))
         tx.acquire(f"captain/{run}", "captain", 30.0)
 
     store.run(fn)

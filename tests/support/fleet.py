@@ -16,6 +16,7 @@ from typing import Any
 from dogwatch.coordination.ledgers import open_home_ledger
 from dogwatch.ledger.api import START, Store, StoredEvent
 from dogwatch.ledger.records import load, load_run
+from dogwatch.model import keys
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import RunRecord
 from dogwatch.model.view import RunView
@@ -159,7 +160,9 @@ class Fleet:
 
     def crew(self, member: str, run: str = "") -> ProcessId | None:
         """The living process of a crew member."""
-        document = self.ledger.read(lambda reader: reader.get(f"crew/{run}/{member}"))
+        document = self.ledger.read(
+            lambda reader: reader.get(keys.crew(run, member) if run else keys.dispatcher(reader.host))
+        )
         if document is None:
             return None
         process = ProcessId(**document.body["process"])

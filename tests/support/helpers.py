@@ -43,4 +43,4 @@ def events_since(ledger: Store, cursor: str) -> list[StoredEvent]:
 
 def open_gate(ledger: Store) -> None:
     """What a dispatcher would have written: memory is GREEN. For captains that are stepped without one."""
-    ledger.run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now)))
+    ledger.run(lambda tx: save(tx, HostRecord(host=tx.host, at=tx.now, since=tx.now)))

@@ -13,6 +13,7 @@ from dogwatch.coordination.admission import abandoned, ask, look, note_process, 
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import Answer, Demand, Launch, PermitRecord, QueuedRun, WaitRecord
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import GivenUp, NotStarted, Starting
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, HostSettings, Readings, Zone
 from dogwatch.model.moment import Moment
@@ -33,7 +34,7 @@ ROOMY = Readings(size_bytes=223 * GB, left_bytes=200 * GB)
 def host(zone: Zone = "GREEN", at: Moment = NOW, **settings: Any) -> HostRecord:
     why = "memory available: 5%, RED below 10%" if zone != "GREEN" else ""
     about: dict[str, Any] = {"readings": ROOMY, "agent_bytes": int(2.1 * GB), "settings": HostSettings(**settings)}
-    return HostRecord(at=at, since=at, zone=zone, why=why, **about)
+    return HostRecord(host="", at=at, since=at, zone=zone, why=why, **about)
 
 
 def agent(name: str = "writer", run: str = "r", **more: Any) -> Launch:
@@ -46,11 +47,11 @@ def run_launch(name: str = "r", **more: Any) -> Launch:
 
 
 def permit(launch: Launch, ago_s: float = 3600.0) -> PermitRecord:
-    return PermitRecord(launch=launch, granted=NOW.plus(-ago_s))
+    return PermitRecord(host="", launch=launch, granted=NOW.plus(-ago_s))
 
 
 def waiting(launch: Launch, limit: str, since_s: float) -> WaitRecord:
-    return WaitRecord(launch=launch, since=NOW.plus(-since_s), answer=Answer(verdict="hold", limit=limit))
+    return WaitRecord(host="", launch=launch, since=NOW.plus(-since_s), answer=Answer(verdict="hold", limit=limit))
 
 
 def judged(
@@ -378,7 +379,9 @@ class Ground:
 
     def green(self, zone: Zone = "GREEN") -> None:
         self.ledger.run(
-            lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now, zone=zone, why="x", settings=self.settings))
+            lambda tx: save(
+                tx, HostRecord(host=tx.host, at=tx.now, since=tx.now, zone=zone, why="x", settings=self.settings)
+            )
         )
 
     def life(self, process: ProcessId) -> str:
@@ -411,7 +414,14 @@ class Ground:
         return [one.launch.holder for one in permits], [one.launch.holder for one in waits]
 
     def run(self, name: str = "r", **more: Any) -> RunRecord:
-        record = RunRecord(run=name, spec="", project="", output="", created=self.clock.now(), **more)
+        record = RunRecord(
+            run=name,
+            spec="",
+            project_folder=folder_at(""),
+            output_folder=folder_at(""),
+            created=self.clock.now(),
+            **more,
+        )
         return self.ledger.run(lambda tx: save(tx, record))
 
     def agent(self, **more: Any) -> AgentRecord:

@@ -146,7 +146,7 @@ class Ship(Machine):
         return {w.launch.holder: w.answer.limit for w in self.read(lambda r: load_all(r, WaitRecord, "waits/"))}
 
     def zone(self) -> str:
-        host = self.read(lambda r: load(r, HostRecord, keys.HOST))
+        host = self.read(lambda r: load(r, HostRecord, keys.host(r.host)))
         return host.zone if host is not None else ""
 
     def agent(self, key: str = "v-1/writer") -> VirtualAgent:
@@ -412,7 +412,7 @@ def test_f72_red_reclaims_one_idle_worker_a_cycle_the_largest_first_and_nobody_e
     assert ship.agent().incarnation == 1, "who works is left alone"
     assert {berth.name for berth in ship.crew} == {"dispatcher", "captain", "watchdog"}
     assert not ship.events("crew_lost")
-    assert ship.permits("permit/agent:") == ["agent:v-1/writer"], "their places are free"
+    assert ship.permits("permit/simulated/agent:") == ["agent:v-1/writer"], "their places are free"
 
 
 def test_f72_nobody_is_reclaimed_before_ten_idle_minutes_or_in_yellow(ship: Ship) -> None:
@@ -696,7 +696,7 @@ def test_f70_four_pipelines_at_once_on_a_machine_for_two_all_complete_without_re
 
     def all_over() -> bool:
         nonlocal most
-        most = max(most, len(ship.permits("permit/run:")))
+        most = max(most, len(ship.permits("permit/simulated/run:")))
         return all(ship.view(run).run.cleared for run in ship.runs)
 
     ship.run_until(all_over, 24 * HOURS)

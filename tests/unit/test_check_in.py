@@ -69,7 +69,7 @@ def test_nobody_is_asked_who_cannot_answer(ledger: Store, capsys: pytest.Capture
     ledger.run(lambda tx: change(tx, AgentRecord, f"agent/{run}/writer", lambda a: replace(a, life=GivenUp(cause="x"))))
     code, error, hint = refusal(capsys, f"{run}/writer", "How far?")
     assert (code, error, hint) == (77, "writer was given up and reads no mail", "--to AGENT names another one")
-    ledger.run(lambda tx: tx.put(keys.DOWN, {"by": 1}))
+    ledger.run(lambda tx: tx.put(keys.down(tx.host), {"by": 1}))
     code, error, hint = refusal(capsys, f"{run}/writer", "How far?", "--to", "auditor-1")
     assert (code, hint) == (75, "dogwatch up goes on with them")
     assert "taken down" in error

@@ -15,6 +15,7 @@ from dogwatch.cli.outcome import gather, words, zone_shares
 from dogwatch.coordination.runs import create_run
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import save
+from dogwatch.model.folders import folder_at
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
@@ -32,7 +33,15 @@ def at(seconds: float, boot: str = "boot") -> Moment:
 
 def a_run(created: float, start: float | None, end: float | None) -> RunRecord:
     admitted, ended = (None if s is None else at(s) for s in (start, end))
-    return RunRecord(run="r", spec="/a", project="/p", output="/o", created=at(created), admitted=admitted, ended=ended)
+    return RunRecord(
+        run="r",
+        spec="/a",
+        project_folder=folder_at("/p"),
+        output_folder=folder_at("/o"),
+        created=at(created),
+        admitted=admitted,
+        ended=ended,
+    )
 
 
 def test_before_the_first_change_the_zone_is_green_and_time_counts_from_the_first_admission() -> None:
@@ -100,7 +109,7 @@ def test_the_zone_is_known_also_where_it_has_never_changed(store: Store) -> None
     run = add_run(store)
     admit_run(store, run)
     assert look(store, run)["zones"] == {"GREEN": 1.0, "YELLOW": 0.0, "RED": 0.0}
-    store.run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now, zone="YELLOW")))
+    store.run(lambda tx: save(tx, HostRecord(host=tx.host, at=tx.now, since=tx.now, zone="YELLOW")))
     assert look(store, run)["zones"] == {"GREEN": 0.0, "YELLOW": 1.0, "RED": 0.0}
     end_run(store, run)
     store.run(lambda tx: tx.append(PlainEvent("zone_changed", {"zone": "YELLOW", "before": "RED"})))

@@ -11,6 +11,7 @@ import pytest
 
 from dogwatch.cli.progress import Narrator, Standing, expected_s, left_s, left_words, lines, look
 from dogwatch.ledger.api import Store
+from dogwatch.model.folders import folder_at
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Dispatch, Phase, Plan, Role
@@ -28,8 +29,8 @@ def a_run(
     return RunRecord(
         run=name,
         spec=spec,
-        project="/p",
-        output="/o",
+        project_folder=folder_at("/p"),
+        output_folder=folder_at("/o"),
         created=at(0),
         admitted=None if start is None else at(start),
         ended=None if end is None else at(end),
@@ -115,7 +116,7 @@ def test_what_a_file_expects_follows_its_order_and_its_holders() -> None:
 
 
 def test_below_the_table_stand_the_bar_the_estimate_what_waits_and_the_zone() -> None:
-    host = HostRecord(at=at(600), zone="YELLOW", since=at(540), why="memory available: 18%, YELLOW below 20%")
+    host = HostRecord(host="", at=at(600), zone="YELLOW", since=at(540), why="memory available: 18%, YELLOW below 20%")
     failed = a_run("r2", start=0, end=5, state="FAILED")
     at_work = standing(a_run("r1", start=0, end=500), failed, a_run("r3", start=500), a_run("r4"), host=host)
     assert lines(at_work, {}, at(605)) == [
@@ -128,7 +129,7 @@ def test_below_the_table_stand_the_bar_the_estimate_what_waits_and_the_zone() ->
 
 
 def test_one_run_alone_has_lines_only_where_something_is_in_its_way() -> None:
-    calm = HostRecord(at=at(0), since=at(0))
+    calm = HostRecord(host="", at=at(0), since=at(0))
     assert lines(standing(a_run("r1", start=0), host=calm), {}, at(1)) == []
     assert lines(standing(a_run("r1"), host=calm), {}, at(1)) == ["", "r1 waits: r1 has a reason"]
     assert lines(standing(a_run("r1", start=0), host=replace(calm, zone="RED")), {}, at(1)) == [
@@ -144,7 +145,9 @@ def test_when_all_are_over_nothing_is_estimated_any_more() -> None:
 
 def test_a_look_at_memory_that_is_old_is_said_to_be_old() -> None:
     two = (a_run("r1", start=0), a_run("r2", start=0))
-    assert lines(standing(*two, host=HostRecord(at=at(0), since=at(0))), {}, at(200))[-1].endswith("looked for 3m 20s")
+    assert lines(standing(*two, host=HostRecord(host="", at=at(0), since=at(0))), {}, at(200))[-1].endswith(
+        "looked for 3m 20s"
+    )
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def put_host(ledger: Store, **facts: object) -> None:
         processes=1,
         agents={"tide-1/writer": AgentMemory(rss_bytes=3 * GB)},
     )
-    ledger.run(lambda tx: save(tx, HostRecord(at=tx.now, since=tx.now, readings=readings, **facts)))  # type: ignore[arg-type]
+    ledger.run(lambda tx: save(tx, HostRecord(host=tx.host, at=tx.now, since=tx.now, readings=readings, **facts)))  # type: ignore[arg-type]
 
 
 def test_without_a_ledger_it_says_so_and_how_to_begin(

@@ -130,7 +130,7 @@ def test_a_queued_run_says_what_it_waits_for_until_it_is_let_in(store: Store) ->
     assert waits == {first: (True, "it is the next one"), second: (True, f"{first} is before it")}
     answer = Answer(verdict="hold", reason=f"{first} waits: memory is YELLOW", limit="zone")
     launch = Launch(kind="run", holder=f"run:{first}", run=first)
-    store.run(lambda tx: save(tx, WaitRecord(launch=launch, since=tx.now, answer=answer)))
+    store.run(lambda tx: save(tx, WaitRecord(host=tx.host, launch=launch, since=tx.now, answer=answer)))
     assert look(store, first)["runs"][0]["waits_for"] == "memory is YELLOW"
     admit_run(store, first)
     run = look(store, first)["runs"][0]
@@ -147,7 +147,7 @@ def test_a_group_at_its_ceiling_is_in_nobodys_way(store: Store) -> None:
     assert look(store, waiting)["runs"][0]["waits_for"] == f"{going} is before it"
     admit_run(store, going)
     launch = Launch(kind="run", holder=f"run:{going}", run=going, group="g", ceiling=1)
-    store.run(lambda tx: save(tx, PermitRecord(launch=launch, granted=tx.now)))
+    store.run(lambda tx: save(tx, PermitRecord(host=tx.host, launch=launch, granted=tx.now)))
     found = [run["waits_for"] for run in look(store, waiting, other)["runs"]]
     assert found == ["no more than 1 of its group may run at once", "it is the next one"]
 

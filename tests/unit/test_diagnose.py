@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dogwatch.model.delivery import Delivered, Queued
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import NotStarted, Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
@@ -163,7 +164,7 @@ def test_no_living_or_unknown_process_is_ever_restarted_once_it_has_started(
 
 
 PLAN = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
-RUN = RunRecord(run="r-1", spec="", project="", output="", created=LONG_AGO)
+RUN = RunRecord(run="r-1", spec="", project_folder=folder_at(""), output_folder=folder_at(""), created=LONG_AGO)
 
 
 def asked(message: str, delivered: Moment | None) -> MessageRecord:

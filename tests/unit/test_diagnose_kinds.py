@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import Interrupt
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Phase, Plan, Role
@@ -233,7 +234,14 @@ def a_run(agent: AgentRecord, *letters: MessageRecord) -> RunView:
     dispatch = Dispatch(name="draft", to="writer", task="Write.")
     role, phase = Role(name="writer", harness="scripted"), Phase(name="draft", dispatches=(dispatch,))
     plan = Plan(name="r", roles=(role,), phases=(phase,), deliverable=ByteCheck(path="draft.md"))
-    run = RunRecord(run="r-1", spec="", project="/p", output="/p/out", created=NOW.plus(-9000), state="RUNNING")
+    run = RunRecord(
+        run="r-1",
+        spec="",
+        project_folder=folder_at("/p"),
+        output_folder=folder_at("/p/out"),
+        created=NOW.plus(-9000),
+        state="RUNNING",
+    )
     messages = {letter.id: letter for letter in letters}
     return RunView(plan=plan, run=run, agents={"writer": agent}, tasks={"draft": task}, messages=messages)
 

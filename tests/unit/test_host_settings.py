@@ -296,7 +296,7 @@ class Desk:
         self.lease = self.ledger.run(lambda tx: tx.renew(self.lease, LEASE_S))
         log = Log("dispatcher", "", self.log.append)
         self.watch.look(self.eyes, self.ledger, self.lease, [], self.clock.now(), log)
-        host = self.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
+        host = self.ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host)))
         assert host is not None
         return host
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import Interrupt
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan
@@ -87,7 +88,7 @@ def test_of_a_process_that_is_not_seen_nothing_is_said(process: str) -> None:
 
 def test_an_interrupt_has_helped_when_the_turn_has_ended_not_when_the_loop_is_heard_of() -> None:
     agent = living_agent(since=NOW, run="r")
-    run = RunRecord(run="r", spec="", project="", output="", created=NOW)
+    run = RunRecord(run="r", spec="", project_folder=folder_at(""), output_folder=folder_at(""), created=NOW)
     plan = Plan(name="r", roles=(), phases=(), deliverable=ByteCheck(path="x"))
     view = RunView(plan=plan, run=run, agents={"writer": agent})
     decision = DecisionRecord(

@@ -46,8 +46,17 @@ def test_no_two_things_share_a_key() -> None:
 
 def test_what_several_keys_begin_with_is_the_beginning_of_each() -> None:
     found = all_keys()
-    for one, many in (("agent", "agents"), ("task", "tasks"), ("message", "messages"), ("permit", "PERMITS")):
+    for one, many in (("agent", "agents"), ("task", "tasks"), ("message", "messages")):
         assert found[one].startswith(found[many])
+    assert keys.permit("h", "run:r").startswith(keys.permits("h", "run"))
+    assert keys.permits("h", "run").startswith(keys.permits("h"))
+    assert keys.wait("h", "agent:r/a").startswith(keys.waits("h", "agent"))
+    assert keys.waits("h", "agent").startswith(keys.waits("h"))
+
+
+def test_no_run_can_be_taken_for_a_host() -> None:
+    assert not keys.dispatcher("0123456789abcdef").startswith(keys.CREW)
+    assert keys.crew("0123456789abcdef", "captain") != keys.dispatcher("0123456789abcdef")
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -15,6 +15,7 @@ from dogwatch.ledger.api import Lease, Store
 from dogwatch.ledger.records import load, load_all
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.admission import MemoryProfile
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import NotStarted
 from dogwatch.model.memory import AgentMemory
 from dogwatch.model.plan import ByteCheck, Phase, Plan, Role
@@ -40,7 +41,9 @@ class Host:
     def __init__(self, ledger: Store, clock: ManualClock) -> None:
         self.ledger, self.clock, self.peaks = ledger, clock, Peaks()
         self.lease = self.take()
-        self.run = RunRecord(run="book-1", spec="s", project="p", output="o", created=clock.now())
+        self.run = RunRecord(
+            run="book-1", spec="s", project_folder=folder_at("p"), output_folder=folder_at("o"), created=clock.now()
+        )
         self.agent = living_agent(since=clock.now(), run="book-1", process=PROCESS)
 
     def take(self) -> Lease:

@@ -52,7 +52,7 @@ def ship() -> Ship:
 
 
 def host(ship: Ship) -> HostRecord:
-    found = ship.read(lambda reader: load(reader, HostRecord, keys.HOST))
+    found = ship.read(lambda reader: load(reader, HostRecord, keys.host(reader.host)))
     assert found is not None
     return found
 
@@ -206,7 +206,7 @@ def test_who_waits_is_told_the_zone_as_it_is_now(ship: Ship) -> None:
     ship.begin(replace(SHORT, name="w")).pass_time(60)
     ship.become(FULL, "RED")
     ship.pass_time(60)
-    (wait,) = ship.read(lambda reader: load_all(reader, WaitRecord, "waits/run:"))
+    (wait,) = ship.read(lambda reader: load_all(reader, WaitRecord, keys.waits(reader.host, "run")))
     assert wait.answer.reason.startswith("memory is RED")
 
 

@@ -73,7 +73,7 @@ def taken(lease: Lease | None) -> Lease:
 
 
 def holder(ledger: Store, member: str = "captain", run: str = "t-1") -> ProcessId:
-    record = ledger.read(lambda r: load(r, CrewRecord, f"crew/{run}/{member}"))
+    record = ledger.read(lambda r: load(r, CrewRecord, keys.crew(run, member) if run else keys.dispatcher(r.host)))
     assert record is not None
     return record.process
 
@@ -128,12 +128,12 @@ def test_a_lease_is_written_no_more_often_than_needed(ledger: Store, clock: Manu
 
 
 def test_nobody_joins_while_the_operator_wants_everything_down(ledger: Store, clock: ManualClock) -> None:
-    ledger.run(lambda tx: tx.put(keys.DOWN, {}))
+    ledger.run(lambda tx: tx.put(keys.down(tx.host), {}))
     for member, run in (("dispatcher", ""), ("captain", "t-1"), ("watchdog", "t-1")):
         assert join(ledger, member, run, FIRST, dead, clock.now()) is None
     assert not ledger.read(lambda r: r.scan("crew/"))
     assert not ledger.read(lambda r: r.leases(""))
-    ledger.run(lambda tx: tx.delete(keys.DOWN))
+    ledger.run(lambda tx: tx.delete(keys.down(tx.host)))
     assert join(ledger, "captain", "t-1", FIRST, dead, clock.now()) is not None
 
 
@@ -181,7 +181,7 @@ def test_a_member_that_joined_and_died_is_started_after_a_short_pause(clock: Man
     reviver = Reviver()
     reviver.note_start("t-1", clock.now())
     clock.advance(0.3)
-    record = CrewRecord(member="captain", run="t-1", process=FIRST, started=clock.now())
+    record = CrewRecord(host="", member="captain", run="t-1", process=FIRST, started=clock.now())
     assert not reviver.may_start(record, "dead", clock.now(), "t-1")
     clock.advance(RESTART_PAUSE_S)
     assert reviver.may_start(record, "dead", clock.now(), "t-1")
@@ -259,7 +259,7 @@ def test_a_dispatcher_without_work_leaves_and_gives_up_its_place(ledger: Store, 
     assert member.step(World(), ledger, clock.now()) == CADENCE_S
     clock.advance(LINGER_S + 1)
     assert member.step(World(), ledger, clock.now()) is None
-    assert ledger.read(lambda r: r.get("crew//dispatcher")) is None
+    assert ledger.read(lambda r: r.get(keys.dispatcher(r.host))) is None
     assert not ledger.read(lambda r: r.leases("dispatcher/"))
     # Whoever makes a run now finds no dispatcher and starts one, which takes the place though the old process lives.
     assert join(ledger, "dispatcher", "", SECOND, alive, clock.now()) is not None
@@ -273,7 +273,7 @@ def test_the_last_look_for_work_and_the_leave_are_one_transaction(ledger: Store,
     ledger.run(lambda tx: tx.check(member.lease))
     ledger.run(lambda tx: tx.delete("active/t-1"))
     assert ledger.run(lambda tx: leave_host(tx, member.lease)) is True
-    assert ledger.read(lambda r: r.get("crew//dispatcher")) is None
+    assert ledger.read(lambda r: r.get(keys.dispatcher(r.host))) is None
 
 
 def test_a_run_that_is_made_while_the_dispatcher_is_leaving_keeps_it(tmp_path: Path, clock: ManualClock) -> None:
@@ -347,7 +347,7 @@ def test_whoever_may_hold_the_ledger_is_ended_before_anything_is_written(
         run = ledger.run(lambda tx: create_run(tx, PLAN, "/project", "/project/out", "/project/t.yaml")).run
         ledger.run(lambda tx: tx.delete(f"queued/{run}"))
         for member, process in (("captain", FIRST), ("watchdog", SECOND)):
-            record = CrewRecord(member=member, run=run, process=process, started=clock.now())
+            record = CrewRecord(host="", member=member, run=run, process=process, started=clock.now())
             ledger.run(lambda tx, record=record: save(tx, record))  # type: ignore[misc]
         leader = dispatcher(ledger, clock.now())
         clock.advance(60.0)

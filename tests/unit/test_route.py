@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dogwatch.model.delivery import Delivered
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import GivenUp, NotStarted, Starting
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Gate, Limits, Output, Phase, Plan, Role
@@ -64,8 +65,8 @@ def review(state: str = "open", round_: int = 0, **verdicts: bool) -> dict[str, 
 
 def view(what: Plan | None = None, state: str = "RUNNING", phase: int = 0, **changes: Any) -> RunView:
     run = RunRecord(
-        run="p-1", spec="", project="", output="/out", created=NOW, started=NOW, state=state, phase=phase,
-        deadline_s=(what or plan()).limits.deadline_s,
+        run="p-1", spec="", project_folder=folder_at(""), output_folder=folder_at("/out"),
+        created=NOW, started=NOW, state=state, phase=phase, deadline_s=(what or plan()).limits.deadline_s,
     )  # fmt: skip
     tasks = {record.task: record for record in changes.pop("tasks", ())}
     return RunView(**{"plan": what or plan(), "run": run, "agents": AGENTS, "tasks": tasks, **changes})

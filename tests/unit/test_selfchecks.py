@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import GivenUp
 from dogwatch.model.memory import HostRecord, Zone
 from dogwatch.model.moment import Moment
@@ -36,7 +37,13 @@ PLAN = Plan(
     deliverable=ByteCheck(path="final.md"),
 )
 RUN = RunRecord(
-    run="r-1", spec="/p.yaml", project="/p", output="/out", created=NOW.plus(-900), state="RUNNING", started=NOW
+    run="r-1",
+    spec="/p.yaml",
+    project_folder=folder_at("/p"),
+    output_folder=folder_at("/out"),
+    created=NOW.plus(-900),
+    state="RUNNING",
+    started=NOW,
 )
 WRITER = living_agent(since=NOW.plus(-900), incarnation=2)
 JUDGE = replace(
@@ -73,7 +80,7 @@ VIEW = RunView(
     tasks={"draft": CLAIMED, "final": ACCEPTED},
 )
 WELL = Sight(process="alive", session="alive", turn=Turn("working", NOW.mono - 60, NOW.mono - 5))
-HOST = HostRecord(at=NOW.plus(-2), since=NOW.plus(-900))
+HOST = HostRecord(host="", at=NOW.plus(-2), since=NOW.plus(-900))
 HEALTHY = Facts(view=VIEW, sights={"writer": WELL, "judge": WELL}, now=NOW, host=HOST)
 
 

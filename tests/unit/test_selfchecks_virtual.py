@@ -17,6 +17,7 @@ from dogwatch.crew.shared.membership import renew
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import change, load
+from dogwatch.model import keys
 from dogwatch.model.life import GivenUp
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.plan import Dispatch, Output, Phase, Plan
@@ -94,7 +95,9 @@ def writes_nothing_in_time(machine: Machine) -> None:
 
 def runs_short_of_memory(machine: Machine) -> None:
     machine.ledger.run(
-        lambda tx: change(tx, HostRecord, "host", lambda h: replace(h, at=tx.now, zone="RED", why="1 GB is left"))
+        lambda tx: change(
+            tx, HostRecord, keys.host(tx.host), lambda h: replace(h, at=tx.now, zone="RED", why="1 GB is left")
+        )
     )
 
 

@@ -24,6 +24,7 @@ from dogwatch.harness.claude import Claude
 from dogwatch.ledger.records import load, save
 from dogwatch.ledger.sqlite import SqliteStore
 from dogwatch.model.delivery import Acknowledged, Typing
+from dogwatch.model.folders import folder_at
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Limits, Plan, Role
 from dogwatch.model.records import MessageRecord, RunRecord
@@ -188,7 +189,13 @@ def test_the_guards_code_is_protected_by_the_hook(agent: HookedAgent) -> None:
 
 def test_what_is_wrong_with_an_agents_folder_is_a_start_that_failed(agent: HookedAgent) -> None:
     moment = Moment("b", 1.0, 1.0)
-    run = RunRecord(run=RUN, spec="s", project=str(agent.project), output=str(agent.project), created=moment)
+    run = RunRecord(
+        run=RUN,
+        spec="s",
+        project_folder=folder_at(str(agent.project)),
+        output_folder=folder_at(str(agent.project)),
+        created=moment,
+    )
     role = Role(name=AGENT, harness="command", command=(sys.executable, "-c", ""))
     plan = Plan(name="t", roles=(role,), phases=(), deliverable=ByteCheck(path="x"))
     record = agent_record(AGENT, run=RUN, name="n")
@@ -222,7 +229,9 @@ def test_an_acknowledged_letter_on_its_way_does_not_stop_the_next_incarnation(le
     ledger.run(lambda tx: save(tx, agent))
     letter = ledger.run(lambda tx: send(tx, agent, "mail", "from-x", "hello", sender="x", key="k"))
     ledger.run(lambda tx: save(tx, replace(letter, delivery=ACKNOWLEDGED, typing=POSTED)))
-    run = RunRecord(run=RUN, spec="s", project="/p", output="/p", created=Moment("b", 1.0, 1.0))
+    run = RunRecord(
+        run=RUN, spec="s", project_folder=folder_at("/p"), output_folder=folder_at("/p"), created=Moment("b", 1.0, 1.0)
+    )
     plan = Plan(name="t", roles=(), phases=(), deliverable=ByteCheck(path="x"), limits=Limits())
     view = RunView(plan=plan, run=run, agents={AGENT: agent})
     assert ledger.run(lambda tx: restart(tx, view, agent, "exited", []))
@@ -252,7 +261,7 @@ def test_counts_that_the_ledger_does_not_take_hinder_nobody_elses(ledger: Sqlite
     lease = ledger.run(lambda tx: tx.acquire("watchdog", "w", 60.0))
     assert lease is not None
     agents = {name: agent_record(name, run=RUN, role="r") for name in ("bad", "good")}
-    run = RunRecord(run=RUN, spec="s", project="/p", output="/p", created=now)
+    run = RunRecord(run=RUN, spec="s", project_folder=folder_at("/p"), output_folder=folder_at("/p"), created=now)
     plan = Plan(name="t", roles=(), phases=(), deliverable=ByteCheck(path="x"), limits=Limits())
     many = {str(number): Tally(denied={"kill.foreign": 1}) for number in range(30_000)}
     found = {"bad": AgentTally(incarnations=many), "good": AgentTally(incarnations={"1": Tally(denied={"x": 1})})}

@@ -67,12 +67,12 @@ def join(ledger: Store, name: str = "helper", role: str = "writer") -> AgentReco
 
 
 def permit(ledger: Store, name: str = "helper") -> PermitRecord | None:
-    return ledger.read(lambda reader: load(reader, PermitRecord, f"permit/{agent_holder(RUN, name)}"))
+    return ledger.read(lambda reader: load(reader, PermitRecord, f"permit/{reader.host}/{agent_holder(RUN, name)}"))
 
 
 def host_agents(ledger: Store) -> int:
     """How many agents the gate lets start on this host."""
-    host = ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
+    host = ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host)))
     return host.settings.agents if host is not None else 0
 
 
@@ -121,7 +121,10 @@ def test_a_helper_waits_at_the_gate_like_all_others(ledger: Store, machine: Mach
     machine.ring()
     machine.run_until(lambda: bool(machine.view(RUN).agents["helper"].gate_reason))
     assert "helper" not in machine.agents
-    assert ledger.read(lambda reader: load(reader, WaitRecord, f"waits/{agent_holder(RUN, 'helper')}")) is not None
+    assert (
+        ledger.read(lambda reader: load(reader, WaitRecord, f"waits/{reader.host}/{agent_holder(RUN, 'helper')}"))
+        is not None
+    )
     machine.settings = replace(machine.settings, agents=2)
     machine.run_until(lambda: bool(machine.events("agent_spawned", "helper")))
     finish(machine)

@@ -12,6 +12,7 @@ from dogwatch.crew.dispatcher.queueing import Going, Outlook
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model.admission import Answer, Demand, Launch, MemoryProfile, PermitRecord, WaitRecord
 from dogwatch.model.delivery import Delivered, Queued
+from dogwatch.model.folders import folder_at
 from dogwatch.model.memory import GB, AgentMemory, HostRecord, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Phase, Plan, Role
@@ -49,7 +50,7 @@ def host(there: dict[str, int], coming: int = 0, foreign: int = 0) -> HostRecord
     readings = Readings(
         size_bytes=223 * GB, left_bytes=150 * GB, processes=foreign + sum(there.values()), agents=agents
     )
-    return HostRecord(at=NOW, since=NOW, readings=readings, agent_bytes=EACH, coming=coming, spacious=False)
+    return HostRecord(host="", at=NOW, since=NOW, readings=readings, agent_bytes=EACH, coming=coming, spacious=False)
 
 
 def launch(name: str, agents: int = 1, run: str = "r", *, needed: bool = True, unseen: bool = False) -> Launch:
@@ -58,7 +59,7 @@ def launch(name: str, agents: int = 1, run: str = "r", *, needed: bool = True, u
 
 
 def verdict(asked: Launch, at: HostRecord, living: list[Launch]) -> tuple[str, str]:
-    permits = [PermitRecord(launch=one, granted=NOW) for one in living]
+    permits = [PermitRecord(host="", launch=one, granted=NOW) for one in living]
     answer = judge(asked, Situation(host=at, permits=permits, waits=[], now=NOW))
     return answer.verdict, answer.limit
 
@@ -95,7 +96,9 @@ def test_the_oldest_run_goes_beyond_yellow_but_not_up_to_red_unless_it_is_alone(
     at, other = host({"r/writer": 15, "s/writer": 15}), launch("writer", run="s")
 
     def asked(agents: int, *living: Launch) -> str:
-        permits = [PermitRecord(launch=one, granted=NOW.plus(-3600)) for one in (old, launch("writer"), *living)]
+        permits = [
+            PermitRecord(host="", launch=one, granted=NOW.plus(-3600)) for one in (old, launch("writer"), *living)
+        ]
         return judge(launch("judge", agents), Situation(host=at, permits=permits, waits=[], now=NOW)).verdict
 
     assert [asked(agents, other) for agents in (6, 10, 11)] == ["admit", "admit", "hold"]
@@ -106,7 +109,7 @@ def test_a_new_run_does_not_go_before_an_agent_with_work_that_waits_for_room() -
     asked = Launch(kind="run", holder="run:new", run="new", demand=Demand(learnt=True))
     held = Answer(verdict="hold", limit="processes")
     for needed, expected in ((True, "hold"), (False, "admit")):
-        wait = WaitRecord(launch=launch("judge", 5, needed=needed), since=NOW, answer=held)
+        wait = WaitRecord(host="", launch=launch("judge", 5, needed=needed), since=NOW, answer=held)
         answer = judge(asked, Situation(host=host({}), permits=[], waits=[wait], now=NOW))
         assert answer.verdict == expected
 
@@ -130,7 +133,7 @@ def test_who_is_alone_where_namesakes_share_the_work_is_expected_to_do_all_of_it
 def test_room_is_kept_for_the_sub_agents_of_whom_nothing_is_known() -> None:
     def asked(there: int, *, unseen: bool = True, fresh_s: float = 3600.0) -> str:
         mine, other = launch("judge", unseen=unseen), launch("writer", run="s", unseen=True)
-        permits = [PermitRecord(launch=other, granted=NOW.plus(-fresh_s))]
+        permits = [PermitRecord(host="", launch=other, granted=NOW.plus(-fresh_s))]
         at = Situation(host=host({"s/writer": there}), permits=permits, waits=[], now=NOW)
         return judge(mine, at).verdict
 
@@ -144,8 +147,11 @@ def test_room_is_kept_for_everybody_unknown_who_has_only_just_started() -> None:
     at = host({f"r/writer-{number}": 1 for number in range(5)} | {"x/others": 7})
 
     def asked(number: int) -> Answer:
-        permits = [PermitRecord(launch=one, granted=NOW.plus(-30)) for one in others[:number]]
-        old = [PermitRecord(launch=one, granted=NOW.plus(-90)) for one in (*others[number:], launch("others", run="x"))]
+        permits = [PermitRecord(host="", launch=one, granted=NOW.plus(-30)) for one in others[:number]]
+        old = [
+            PermitRecord(host="", launch=one, granted=NOW.plus(-90))
+            for one in (*others[number:], launch("others", run="x"))
+        ]
         return judge(launch("judge", unseen=True), Situation(host=at, permits=permits + old, waits=[], now=NOW))
 
     assert asked(5).reason == "12 agents and sub-agents are there, 20 sub-agents may come, and 4 of its own; 36 fit"
@@ -154,10 +160,10 @@ def test_room_is_kept_for_everybody_unknown_who_has_only_just_started() -> None:
 
 def test_who_is_unknown_does_not_go_beyond_yellow_although_its_run_is_the_oldest() -> None:
     runs = [
-        PermitRecord(launch=Launch(kind="run", holder=f"run:{run}", run=run), granted=NOW.plus(-age))
+        PermitRecord(host="", launch=Launch(kind="run", holder=f"run:{run}", run=run), granted=NOW.plus(-age))
         for run, age in (("r", 7200), ("s", 3600))
     ]
-    other = PermitRecord(launch=launch("writer", run="s"), granted=NOW.plus(-3600))
+    other = PermitRecord(host="", launch=launch("writer", run="s"), granted=NOW.plus(-3600))
 
     def asked(*, unseen: bool) -> str:
         at = Situation(host=host({"s/writer": 36}), permits=[*runs, other], waits=[], now=NOW)
@@ -169,15 +175,15 @@ def test_who_is_unknown_does_not_go_beyond_yellow_although_its_run_is_the_oldest
 def test_who_had_no_work_until_now_has_not_waited_yet() -> None:
     """An editor that stands by for hours is no reason to let it in beyond the line on its first minute of work."""
     runs = [
-        PermitRecord(launch=Launch(kind="run", holder=f"run:{run}", run=run), granted=NOW.plus(-age))
+        PermitRecord(host="", launch=Launch(kind="run", holder=f"run:{run}", run=run), granted=NOW.plus(-age))
         for run, age in (("r", 7200), ("s", 3600))
     ]
-    other = PermitRecord(launch=launch("writer", run="s"), granted=NOW.plus(-3600))
+    other = PermitRecord(host="", launch=launch("writer", run="s"), granted=NOW.plus(-3600))
     asked = launch("judge", 9)
 
     def waited(*, needed: bool) -> str:
         wait = WaitRecord(
-            launch=replace(asked, needed=needed), since=NOW.plus(-PATIENCE_S), answer=Answer(verdict="hold")
+            host="", launch=replace(asked, needed=needed), since=NOW.plus(-PATIENCE_S), answer=Answer(verdict="hold")
         )
         at = Situation(host=host({"s/writer": 36}), permits=[*runs, other], waits=[wait], now=NOW)
         return judge(asked, at).verdict
@@ -206,7 +212,9 @@ def test_everybody_at_once_means_with_all_their_sub_agents() -> None:
 
 def see(peaks: Peaks, clock: ManualClock, processes: int, phase: int = 1) -> None:
     clock.advance(5)
-    run = RunRecord(run="b", spec="s", project="p", output="o", created=clock.now(), phase=phase)
+    run = RunRecord(
+        run="b", spec="s", project_folder=folder_at("p"), output_folder=folder_at("o"), created=clock.now(), phase=phase
+    )
     agent = living_agent("judge-1", since=clock.now(), run="b", role="judge", busy=True)
     memory = {"b/judge-1": AgentMemory(rss_bytes=processes * EACH, processes=processes)}
     peaks.see(run, PLAN, [agent], memory, clock.now())
@@ -250,7 +258,15 @@ def test_who_has_worked_for_a_while_without_sub_agents_has_shown_that_it_needs_n
 
 
 def view(phase: int, *messages: MessageRecord) -> RunView:
-    run = RunRecord(run="b", spec="s", project="p", output="o", created=NOW, phase=phase, state="RUNNING")
+    run = RunRecord(
+        run="b",
+        spec="s",
+        project_folder=folder_at("p"),
+        output_folder=folder_at("o"),
+        created=NOW,
+        phase=phase,
+        state="RUNNING",
+    )
     agents = {
         name: living_agent(name, since=NOW, run="b", role=name[:6].rstrip("-"))
         for name in ("writer", "judge-1", "judge-2")
@@ -280,7 +296,7 @@ def test_who_has_had_no_work_so_far_has_not_waited_yet() -> None:
 
     def since(one: Launch) -> Moment:
         ledger.run(lambda tx: ask(tx, one, lambda process: "alive"))
-        found = ledger.read(lambda reader: load(reader, WaitRecord, f"waits/{one.holder}"))
+        found = ledger.read(lambda reader: load(reader, WaitRecord, f"waits/{reader.host}/{one.holder}"))
         assert found is not None
         return found.since
 

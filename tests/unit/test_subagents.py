@@ -12,6 +12,7 @@ import pytest
 from dogwatch.coordination.usage import AgentTally, SubagentTold
 from dogwatch.crew.shared.tallies import TallyReader
 from dogwatch.harness import harness
+from dogwatch.model.folders import folder_at
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Limits, Phase, Plan, Role
 from dogwatch.model.records import CheckpointRecord, OverdueSubagent, RunRecord, TaskRecord
@@ -515,7 +516,15 @@ def the_view(state: str = "approved", round_: int = 1, **plan: Any) -> RunView:
             run="r-1", checkpoint="review", phase=1, state=state, round=round_, closed=NOW.plus(-100)
         ),
     }
-    run = RunRecord(run="r-1", spec="", project="/p", output="/o", created=NOW.plus(-9000), state="RUNNING", phase=1)
+    run = RunRecord(
+        run="r-1",
+        spec="",
+        project_folder=folder_at("/p"),
+        output_folder=folder_at("/o"),
+        created=NOW.plus(-9000),
+        state="RUNNING",
+        phase=1,
+    )
     deliverable = ByteCheck(path="draft.md")
     plan_ = Plan(name="r", roles=roles, phases=phases, deliverable=deliverable)
     return RunView(plan=plan_, run=run, agents=agents, tasks=tasks, checkpoints=records)

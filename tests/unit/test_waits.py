@@ -8,6 +8,7 @@ import pytest
 
 from dogwatch.cli.waits import tree
 from dogwatch.model.delivery import Acknowledged
+from dogwatch.model.folders import folder_at
 from dogwatch.model.life import GivenUp
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Checkpoint, Dispatch, Phase, Plan, Role
@@ -99,7 +100,15 @@ def view_of(*names: str) -> RunView:
         )
         for n in names
     }
-    run = RunRecord(run="r", spec="t", state="RUNNING", created=NOW, project="p", output="o", deadline_s=1.0)
+    run = RunRecord(
+        run="r",
+        spec="t",
+        state="RUNNING",
+        created=NOW,
+        project_folder=folder_at("p"),
+        output_folder=folder_at("o"),
+        deadline_s=1.0,
+    )
     return RunView(run=run, plan=plan, agents=agents, tasks=tasks)
 
 

@@ -150,7 +150,7 @@ def test_the_lines_for_processes_follow_the_machine_and_its_agents(
         yellow,
         red,
     )
-    host = HostRecord(at=START, since=START, readings=readings, agent_bytes=agent_bytes)
+    host = HostRecord(host="", at=START, since=START, readings=readings, agent_bytes=agent_bytes)
     assert processes_max(host) == yellow, "the gate and the zone mean the same line"
 
 
@@ -349,7 +349,7 @@ def test_f74_whatever_the_sensors_say_the_zone_gets_better_no_more_than_once_a_m
 
 
 def test_the_room_is_what_is_left_above_the_yellow_line() -> None:
-    host = HostRecord(at=START, since=START, readings=replace(FINE, size_bytes=100 * GB, left_bytes=50 * GB))
+    host = HostRecord(host="", at=START, since=START, readings=replace(FINE, size_bytes=100 * GB, left_bytes=50 * GB))
     assert room_bytes(host) == 30 * GB
     assert room_bytes(replace(host, readings=replace(host.readings, left_bytes=5 * GB))) == 0
     assert room_bytes(replace(host, readings=Readings())) == float("inf")

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from dogwatch.cli.checks import Finding, answer, size
-from dogwatch.coordination.ledgers import known_host
+from dogwatch.coordination.ledgers import known_host, working_host
 from dogwatch.errors import DogwatchError
 from dogwatch.ledger import open_store
-from dogwatch.ledger.api import Store
+from dogwatch.ledger.api import Reader, Store
 from dogwatch.ledger.migrations import APPLICATION_ID, VERSION
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model import keys
@@ -163,13 +163,12 @@ def _rings(ledger: Store) -> list[Finding]:
 
 
 def _crew(ledger: Store) -> tuple[CrewRecord | None, int, bool]:
-    return ledger.read(
-        lambda r: (
-            load(r, CrewRecord, keys.crew("", "dispatcher")),
-            len(r.scan(keys.ACTIVE)),
-            r.get(keys.DOWN) is not None,
-        )
-    )
+    def fn(reader: Reader) -> tuple[CrewRecord | None, int, bool]:
+        host = working_host(reader)
+        is_down = reader.get(keys.down(host)) is not None
+        return load(reader, CrewRecord, keys.dispatcher(host)), len(reader.scan(keys.ACTIVE)), is_down
+
+    return ledger.read(fn)
 
 
 def _open_ledger(home: Home) -> Iterator[Finding]:

@@ -66,7 +66,7 @@ class CrewView:
 
     def dispatcher(self, ledger: Store) -> CrewRecord | None:
         """The dispatcher that lives; one that is silent is ended, as any member of the crew would."""
-        record = ledger.read(lambda r: load(r, CrewRecord, keys.crew("", "dispatcher")))
+        record = ledger.read(lambda r: load(r, CrewRecord, keys.dispatcher(r.host)))
         if record is None or self._eyes.life(record.process) != "alive":
             return None
         if is_silent(self._eyes, record, self._clock.now()):
@@ -96,7 +96,7 @@ class Keeper:
 
 def refuse_when_down(ledger: Store) -> None:
     """AwayError where the operator has taken dogwatch down."""
-    if ledger.read(lambda r: r.get(keys.DOWN)) is not None:
+    if ledger.read(lambda r: r.get(keys.down(r.host))) is not None:
         raise AwayError("dogwatch was taken down; the runs keep their place", hint="dogwatch up goes on with them")
 
 
@@ -129,9 +129,13 @@ def take_down(home: Home, ledger: Store) -> int:
 
 
 def _living_crew(ledger: Store, boot: str) -> list[ProcessId]:
-    crew = ledger.read(lambda r: load_all(r, CrewRecord, keys.CREW))
-    ranked = sorted(crew, key=lambda record: ("dispatcher", "captain", "watchdog").index(record.member))
-    return [record.process for record in ranked if life(record.process, boot) == "alive"]
+    dispatcher, crew = ledger.read(
+        lambda r: (load(r, CrewRecord, keys.dispatcher(r.host)), load_all(r, CrewRecord, keys.CREW))
+    )
+    own = [record for record in crew if record.host == ledger.host]
+    ranked = sorted(own, key=lambda record: ("captain", "watchdog").index(record.member))
+    everybody = [*([dispatcher] if dispatcher is not None else []), *ranked]
+    return [record.process for record in everybody if life(record.process, boot) == "alive"]
 
 
 def runs_of(ledger: Store, names: Iterable[str]) -> list[RunRecord]:

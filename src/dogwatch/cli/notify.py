@@ -57,7 +57,7 @@ def crew_has_others(home: Home) -> bool:
     from dogwatch.model.records import CrewRecord
     from dogwatch.world.processes import boot_id, environment, life
 
-    record = open_ledger(home).read(lambda r: load(r, CrewRecord, keys.crew("", "dispatcher")))
+    record = open_ledger(home).read(lambda r: load(r, CrewRecord, keys.dispatcher(r.host)))
     if record is None or life(record.process, boot_id()) != "alive":
         return False
     theirs = environment(record.process.pid)

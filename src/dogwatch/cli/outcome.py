@@ -13,6 +13,7 @@ from typing import Any
 from dogwatch.cli.progress import begun
 from dogwatch.cli.rounds import DELIVERED, first_attempt
 from dogwatch.cli.table import columns, duration
+from dogwatch.coordination.ledgers import working_host
 from dogwatch.ledger.api import Reader, StoredEvent
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model import keys
@@ -46,7 +47,7 @@ def gather(reader: Reader, names: Sequence[str], now: Moment, prefix: str = "") 
         start = begun(run)
         runs.append(
             {
-                **encode(run),
+                **_plain(run),
                 "queued": run.run in queued and not run.over,
                 "duration_s": None if start is None else round((run.ended or now).since(start), 3),
                 **_files(reader, run),
@@ -92,13 +93,19 @@ def _counts_as(event: StoredEvent) -> str:
     return {"agent_reclaimed": "memory_interventions", "checkpoint_answered": "checkpoint_interactions"}[event.kind]
 
 
+def _plain(run: RunRecord) -> dict[str, Any]:
+    """The record for programs, with its folders as they are here."""
+    folders = {"project_folder": ("project", run.project), "output_folder": ("output", run.output)}
+    return dict(folders.get(name, (name, value)) for name, value in encode(run).items())
+
+
 def _zones(reader: Reader) -> tuple[list[tuple[Moment, str]], str]:
     """The changes of the zone, and the zone before the first of them."""
     changes = reader.recent(EVENTS_MAX, kinds=["zone_changed"])
     if changes:
         first = str(changes[0].body.get("before") or ZONES[0])
         return [(event.at, str(event.body["zone"])) for event in changes], first
-    host = load(reader, HostRecord, keys.HOST)
+    host = load(reader, HostRecord, keys.host(working_host(reader)))
     return [], host.zone if host is not None else ZONES[0]
 
 

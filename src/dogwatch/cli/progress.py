@@ -12,6 +12,7 @@ from statistics import fmean
 from dogwatch.cli.rounds import DELIVERED
 from dogwatch.cli.snapshot import reasons_to_wait
 from dogwatch.cli.table import duration
+from dogwatch.coordination.ledgers import working_host
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load
 from dogwatch.model import keys
@@ -56,7 +57,8 @@ class Standing:
 def look(reader: Reader, names: Sequence[str]) -> Standing:
     """What the ledger says of these runs."""
     runs = [run for name in names if (run := load(reader, RunRecord, keys.run(name))) is not None]
-    return Standing(runs=runs, reasons=reasons_to_wait(reader), host=load(reader, HostRecord, keys.HOST))
+    host = load(reader, HostRecord, keys.host(working_host(reader)))
+    return Standing(runs=runs, reasons=reasons_to_wait(reader), host=host)
 
 
 def lines(at: Standing, expected_s: Mapping[str, float], now: Moment) -> list[str]:

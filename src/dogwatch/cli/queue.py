@@ -15,6 +15,7 @@ from typing import Any
 from dogwatch.cli.framework import open_ledger, print_json, the_home
 from dogwatch.cli.snapshot import reasons_to_wait
 from dogwatch.cli.table import columns, duration, number, size, wants_colour, width_of
+from dogwatch.coordination.ledgers import working_host
 from dogwatch.ledger.api import Reader
 from dogwatch.ledger.records import load, load_all
 from dogwatch.model import keys
@@ -51,9 +52,10 @@ _NOTHING: dict[str, Any] = {"host": None, "queue": [], "waits": [], "permits": [
 
 def take(reader: Reader, now: Moment) -> dict[str, Any]:
     """Everything about admission, as plain values."""
-    host = load(reader, HostRecord, keys.HOST)
-    waits = {wait.launch.holder: wait for wait in load_all(reader, WaitRecord, keys.WAITS)}
-    permits = load_all(reader, PermitRecord, keys.PERMITS)
+    name = working_host(reader)
+    host = load(reader, HostRecord, keys.host(name))
+    waits = {wait.launch.holder: wait for wait in load_all(reader, WaitRecord, keys.waits(name))}
+    permits = load_all(reader, PermitRecord, keys.permits(name))
     return {
         "host": _host(host, now) if host is not None else None,
         "queue": [_queued(reader, run, reason, waits, now) for run, reason in reasons_to_wait(reader).items()],

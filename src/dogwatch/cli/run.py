@@ -189,7 +189,8 @@ def _ingredients(
         except OSError as error:
             message = f"the outputs cannot be written to {output}: {error.strerror}"
             raise UsageError(message, hint="--output names a folder that can be made") from None
-        found[number] = Ingredients(plan=plan, project=project, output=output, stage=stage)
+        root = os.path.expanduser("~")
+        found[number] = Ingredients(plan=plan, project=project, output=output, root=root, stage=stage)
     return found
 
 

@@ -46,10 +46,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dogwatch.coordination.ledgers import working_host
 from dogwatch.guard.severity import CRITICAL, WARNING, severity
 from dogwatch.ledger.api import Lease, Reader
 from dogwatch.model import keys
 from dogwatch.model.codec import decode
+from dogwatch.model.folders import Folder
 from dogwatch.model.lifecycle import RUN
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
@@ -73,7 +75,7 @@ def take(reader: Reader, runs: Sequence[str] | None, now: Moment, ended_max: int
     """
     leases = {held.name: held for member in ("captain", "dispatcher", "watchdog") for held in reader.leases(member)}
     found, more = _choose(reader, ended_max) if runs is None else ([reader.get(keys.run(run)) for run in runs], 0)
-    dispatcher = reader.get(keys.crew("", "dispatcher"))
+    dispatcher = reader.get(keys.dispatcher(working_host(reader)))
     reasons = reasons_to_wait(reader)
     return {
         "at": _plain(now),
@@ -89,8 +91,9 @@ def reasons_to_wait(reader: Reader) -> dict[str, str]:
     queue = sorted((document.body for document in reader.scan(keys.QUEUED)), key=lambda body: int(body["number"]))
     if not queue:
         return {}
-    told = {d.body["launch"]["run"]: d.body["answer"]["reason"] for d in reader.scan(keys.waits("run:"))}
-    going = Counter(document.body["launch"].get("group", "") for document in reader.scan(keys.RUN_PERMITS))
+    host = working_host(reader)
+    told = {d.body["launch"]["run"]: d.body["answer"]["reason"] for d in reader.scan(keys.waits(host, "run"))}
+    going = Counter(document.body["launch"].get("group", "") for document in reader.scan(keys.permits(host, "run")))
     found, before = {}, ""
     for body in queue:
         name, ceiling = str(body["run"]), int(body.get("ceiling", 0))
@@ -144,8 +147,8 @@ def _run(reader: Reader, body: Body, leases: Leases, reasons: Mapping[str, str],
     return {
         "run": run,
         "spec": body["spec"],
-        "project": body["project"],
-        "output": body["output"],
+        "project": decode(Folder, body["project_folder"]).absolute,
+        "output": decode(Folder, body["output_folder"]).absolute,
         "rehearsal": bool(body.get("stage")),
         "state": body["state"],
         "over": body["state"] in RUN.ends,
@@ -408,7 +411,7 @@ def _gate(body: Body) -> dict[str, Any]:
 
 def _member(body: Body, leases: Leases, now: Moment) -> dict[str, Any]:
     """A crew member; no heartbeat where it holds no lease."""
-    held = leases.get(f"{body['member']}/{body['run']}")
+    held = leases.get(keys.place(body["member"], body["run"] or body["host"]))
     return {
         "member": body["member"],
         "pid": body["process"]["pid"],

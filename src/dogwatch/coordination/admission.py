@@ -3,6 +3,9 @@
 A permit belongs to a run, an agent, a gate, a check-in or a program. It has no time of its own that could run out under
 a holder that is only slow: it is given back on evidence, by whoever sees first that its process is dead. So it is never
 leaked for longer than the next look, and never granted twice.
+
+A permit is one of a host, and so is a place among those who wait. Only its own are looked at here: whether a process of
+another host lives cannot be known.
 """
 
 from __future__ import annotations
@@ -32,9 +35,9 @@ Further = Callable[[Situation], Answer | None]
 def situation(reader: Reader, now: Moment) -> Situation:
     """What the gate knows now."""
     return Situation(
-        host=load(reader, HostRecord, keys.HOST),
-        permits=load_all(reader, PermitRecord, keys.PERMITS),
-        waits=load_all(reader, WaitRecord, keys.WAITS),
+        host=load(reader, HostRecord, keys.host(reader.host)),
+        permits=load_all(reader, PermitRecord, keys.permits(reader.host)),
+        waits=load_all(reader, WaitRecord, keys.waits(reader.host)),
         now=now,
     )
 
@@ -59,13 +62,13 @@ def look(reader: Reader, launch: Launch, life: Life, now: Moment, further: Furth
 def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) -> Answer:
     """Admit with a permit, hold with a place among those who wait, or refuse. Asking again changes nothing."""
     answer = look(tx, launch, life, tx.now, further)
-    waiting = load(tx, WaitRecord, keys.waits(launch.holder))
+    waiting = load(tx, WaitRecord, keys.wait(tx.host, launch.holder))
     if answer.verdict == "hold":
         if waiting is None or (waiting.answer, waiting.launch) != (answer, launch):
             # Who has had no work so far has not waited yet.
             same = waiting is not None and waiting.launch.needed == launch.needed
             since = waiting.since if waiting is not None and same else tx.now
-            save(tx, WaitRecord(launch=launch, since=since, answer=answer))
+            save(tx, WaitRecord(host=tx.host, launch=launch, since=since, answer=answer))
         if waiting is None or waiting.answer.limit != answer.limit:
             event = LaunchHeld(
                 holder=launch.holder, limit=answer.limit, reason=answer.reason, run=launch.run, agent=launch.agent
@@ -75,7 +78,7 @@ def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) 
     if waiting is not None:
         tx.delete(waiting.key)
     if answer.verdict == "admit":
-        permit = PermitRecord(launch=launch, granted=tx.now, process=launch.process)
+        permit = PermitRecord(host=tx.host, launch=launch, granted=tx.now, process=launch.process)
         known = load(tx, PermitRecord, permit.key)
         if known is None or is_gone(tx, known, life) or _is_predecessor_s(tx, known):
             save(tx, permit)
@@ -84,28 +87,29 @@ def ask(tx: Tx, launch: Launch, life: Life, further: Further = lambda at: None) 
 
 def note_process(tx: Tx, holder: str, process: ProcessId) -> None:
     """The permit's holder has this process from now on."""
-    permit = load(tx, PermitRecord, keys.permit(holder))
+    permit = load(tx, PermitRecord, keys.permit(tx.host, holder))
     if permit is not None and permit.process != process:
         save(tx, replace(permit, process=process))
 
 
 def process_of(reader: Reader, holder: str) -> ProcessId | None:
     """The process that the permit is noted for."""
-    permit = load(reader, PermitRecord, keys.permit(holder))
+    permit = load(reader, PermitRecord, keys.permit(reader.host, holder))
     return permit.process if permit is not None else None
 
 
 def release(tx: Tx, holder: str) -> None:
     """The place is free: its holder is done."""
-    tx.delete(keys.permit(holder))
-    tx.delete(keys.waits(holder))
+    tx.delete(keys.permit(tx.host, holder))
+    tx.delete(keys.wait(tx.host, holder))
 
 
 def abandoned(reader: Reader, life: Life) -> tuple[list[PermitRecord], list[WaitRecord]]:
     """The permits whose holders are gone, and those who wait for nothing any more."""
-    permits = [permit for permit in load_all(reader, PermitRecord, keys.PERMITS) if is_gone(reader, permit, life)]
-    waits = [wait for wait in load_all(reader, WaitRecord, keys.WAITS) if _has_left(reader, wait, life)]
-    return permits, waits
+    permits = load_all(reader, PermitRecord, keys.permits(reader.host))
+    waits = load_all(reader, WaitRecord, keys.waits(reader.host))
+    gone = [permit for permit in permits if is_gone(reader, permit, life)]
+    return gone, [wait for wait in waits if _has_left(reader, wait, life)]
 
 
 def free_abandoned(tx: Tx, life: Life) -> int:

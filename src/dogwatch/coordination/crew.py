@@ -29,11 +29,12 @@ def join(
 ) -> Lease | None:
     """Takes the place, or None where a living process holds it or the operator wants everything down. `notifies` says
     whether the member's environment names a way to tell a person: transactions cannot look there."""
-    if tx.get(keys.DOWN) is not None:
+    if tx.get(keys.down(tx.host)) is not None:
         return None
-    name = f"{member}/{run}"
-    record = load(tx, CrewRecord, keys.crew(run, member))
-    if record is not None and record.process != process:
+    name = keys.place(member, run or tx.host)
+    record = load(tx, CrewRecord, keys.crew(run, member) if run else keys.dispatcher(tx.host))
+    # Who is on another host cannot be asked: there, the lease alone decides.
+    if record is not None and record.process != process and record.host == tx.host:
         if life(record.process) != "dead":
             return None
         for held in tx.leases(name):
@@ -43,7 +44,9 @@ def join(
     if lease is None:
         return None
     starts = record.starts + 1 if record is not None else 1
-    mine = CrewRecord(member=member, run=run, process=process, started=started, starts=starts, notifies=notifies)
+    mine = CrewRecord(
+        member=member, run=run, host=tx.host, process=process, started=started, starts=starts, notifies=notifies
+    )
     save(tx, mine)
     joined = CrewStarted if starts == 1 else CrewRevived
     tx.append(joined(member=member, pid=process.pid, starts=starts, run=run), f"crew:{run}:{member}:{process}")
@@ -58,8 +61,8 @@ def renew(tx: Tx, lease: Lease) -> Lease:
     try:
         return tx.renew(lease, LEASE_S)
     except StaleError:
-        member, _, run = lease.name.partition("/")
-        record = load(tx, CrewRecord, keys.crew(run, member))
+        member, _, of = lease.name.partition("/")
+        record = load(tx, CrewRecord, keys.dispatcher(of) if member == "dispatcher" else keys.crew(of, member))
         mine = record is not None and str(record.process) == lease.holder
         again = tx.acquire(lease.name, lease.holder, LEASE_S) if mine else None
         if again is None:
@@ -78,7 +81,7 @@ def leave_host(tx: Tx, lease: Lease) -> bool:
     if tx.keys(keys.ACTIVE):
         return False
     tx.release(lease)
-    tx.delete(keys.crew("", "dispatcher"))
+    tx.delete(keys.dispatcher(tx.host))
     return True
 
 
@@ -95,7 +98,7 @@ def note_loss(tx: Tx, record: CrewRecord, need: str, quiet_s: float | None = Non
 
 def revive_dispatcher(tx: Tx, holder: str, dead: CrewRecord | None) -> bool:
     """Whether it is `holder` that starts the next dispatcher: one helper at a time."""
-    if tx.acquire("revive/dispatcher", holder, REVIVE_LEASE_S) is None:
+    if tx.acquire(keys.revival(tx.host), holder, REVIVE_LEASE_S) is None:
         return False
     if dead is not None:
         note_loss(tx, dead, "dead")

@@ -20,7 +20,7 @@ def keep(tx: Tx, host: HostRecord) -> None:
 def keep_look(tx: Tx, before: HostRecord | None, host: HostRecord, runs: Sequence[str]) -> None:
     """The host as it was seen, with a change of its zone; `before` is how it was at the look before."""
     save(tx, host)
-    was = before or HostRecord(at=host.at, since=host.at)
+    was = before or HostRecord(host=host.host, at=host.at, since=host.at)
     if was.zone != host.zone:
         _tell(tx, was, host, runs)
 

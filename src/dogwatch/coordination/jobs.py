@@ -32,12 +32,12 @@ def intend(tx: Tx, record: JobRecord) -> None:
 
 def confirm(tx: Tx, record: JobRecord, process: ProcessId) -> None:
     """The attempt was started as this process."""
-    save(tx, replace(record, process=process))
+    save(tx, replace(record, process=process, host=tx.host))
 
 
 def pause(tx: Tx, record: JobRecord, seconds: float) -> None:
     """The attempt has failed; the next one is not made before this time is over."""
-    save(tx, replace(record, process=None, not_before=tx.now.plus(seconds)))
+    save(tx, replace(record, process=None, host="", not_before=tx.now.plus(seconds)))
 
 
 def close(tx: Tx, record: JobRecord, item: Item) -> None:

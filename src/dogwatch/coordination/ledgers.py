@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from dataclasses import replace
 
 from dogwatch.errors import LedgerError, RefusedError
 from dogwatch.ledger import LOCK_WAIT_S, open_store
 from dogwatch.ledger.api import Clock, Json, Reader, Store, Tx
 from dogwatch.ledger.grants import void_grants
+from dogwatch.ledger.records import load_all, save
 from dogwatch.model import keys
+from dogwatch.model.admission import PermitRecord
 from dogwatch.world.home import Home
 
 
@@ -28,17 +31,13 @@ def open_home_ledger(home: Home, clock: Clock, lock_wait_s: float = LOCK_WAIT_S)
 
 def bind(home: Home, ledger: Store) -> None:
     """Makes this home the one that works with the ledger. Two crews on one ledger would take each other for dead, so
-    another home is refused while the first has unfinished runs."""
-    if not home.ledger_url:
-        return
-    mine = {"host": host_of(home), "path": home.path, "hostname": socket.gethostname()}
+    another home is refused while the first has unfinished runs. A file is its home's own, wherever it came from."""
+    mine = {"host": ledger.host, "path": home.path, "hostname": socket.gethostname()}
 
     def fn(tx: Tx) -> None:
         document = tx.get(keys.HOME)
-        if document is not None and document.body == mine:
-            return
         if document is not None and document.body["host"] != mine["host"]:
-            if tx.scan(keys.ACTIVE):
+            if home.ledger_url and tx.keys(keys.ACTIVE):
                 raise RefusedError(
                     f"this ledger has unfinished runs of another home: {_words(document.body)}",
                     hint="end them there with dogwatch kill RUN; where that machine is gone: dogwatch ledger adopt",
@@ -46,19 +45,43 @@ def bind(home: Home, ledger: Store) -> None:
             # A dispatcher of that home may still be there, with nothing to do: it finds its place gone, and leaves.
             for lease in tx.leases(""):
                 tx.release(lease)
-            tx.delete(keys.crew("", "dispatcher"))
+            _take_over(tx, document.body["host"])
         tx.put(keys.HOME, mine)
 
-    ledger.run(fn)
+    known = ledger.read(lambda reader: reader.get(keys.HOME))
+    if known is None or known.body != mine:
+        ledger.run(fn)
 
 
 def unbind(tx: Tx) -> tuple[str, int]:
     """Takes the ledger from the home that works with it: every holder from before is stale. Returns what
     `bound_to` said of it."""
-    before = bound_to(tx)
+    before, document = bound_to(tx), tx.get(keys.HOME)
     void_grants(tx)
+    if document is not None and document.body["host"] != tx.host:
+        _take_over(tx, document.body["host"])
     tx.delete(keys.HOME)
     return before
+
+
+def _take_over(tx: Tx, former: str) -> None:
+    """The fleet's records are this host's to go on with; those of the former one alone are nobody's any more. The runs
+    that it had let in have their places here now."""
+    let_in = [permit for permit in load_all(tx, PermitRecord, keys.permits(former, "run")) if permit.launch.run]
+    for prefix in (keys.permits(former), keys.waits(former)):
+        for key in tx.keys(prefix):
+            tx.delete(key)
+    for key in (keys.host(former), keys.dispatcher(former), keys.down(former)):
+        tx.delete(key)
+    for permit in let_in:
+        if tx.get(keys.active(permit.launch.run)) is not None:
+            save(tx, replace(permit, host=tx.host, process=None))
+
+
+def working_host(reader: Reader) -> str:
+    """The host that works with the ledger, for those who only look; this one where none does yet."""
+    document = reader.get(keys.HOME)
+    return str(document.body["host"]) if document is not None else reader.host
 
 
 def bound_to(reader: Reader) -> tuple[str, int]:
@@ -70,7 +93,7 @@ def bound_to(reader: Reader) -> tuple[str, int]:
 def refuse_other_home(home: Home, ledger: Store) -> None:
     """RefusedError where the ledger is that of another home: reading is all that this one may do."""
     document = ledger.read(lambda reader: reader.get(keys.HOME)) if home.ledger_url else None
-    if document is not None and document.body["host"] != host_of(home):
+    if document is not None and document.body["host"] != ledger.host:
         raise RefusedError(
             f"this ledger is that of another home: {_words(document.body)}",
             hint="do it there; where that machine is gone for good: dogwatch ledger adopt",

@@ -70,5 +70,5 @@ def conclude(
 def _machine_has_ways(tx: Tx, run: str) -> bool:
     """Whether the captain, who sends the notices, found a way in its environment when it joined. Before it has joined,
     the dispatcher's answer counts: the captain inherits its environment."""
-    sender = load(tx, CrewRecord, keys.crew(run, "captain")) or load(tx, CrewRecord, keys.crew("", "dispatcher"))
+    sender = load(tx, CrewRecord, keys.crew(run, "captain")) or load(tx, CrewRecord, keys.dispatcher(tx.host))
     return sender is not None and sender.notifies

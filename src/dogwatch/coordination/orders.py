@@ -58,13 +58,13 @@ def ask_agent(tx: Tx, run: str, agent: str, to: str, question: str, item_id: str
 
 
 def take_down(tx: Tx, by: int) -> None:
-    """From here on nobody can take a place in the crew. `by` is the operator's process."""
-    tx.put(keys.DOWN, {"by": by})
+    """From here on nobody can take a place in this host's crew. `by` is the operator's process."""
+    tx.put(keys.down(tx.host), {"by": by})
 
 
 def bring_up(tx: Tx) -> None:
     """Places in the crew can be taken again."""
-    tx.delete(keys.DOWN)
+    tx.delete(keys.down(tx.host))
 
 
 def stop_agents(tx: Tx, run: str) -> None:

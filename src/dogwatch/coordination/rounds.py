@@ -12,6 +12,7 @@ from dogwatch.ledger.api import Reader, Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model import keys
 from dogwatch.model.admission import QueuedRun
+from dogwatch.model.folders import EVERYWHERE
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import RunRecord, Stage
 
@@ -31,11 +32,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingredients:
-    """What a run is made of: its plan as it is executed, where its agents work, where its outputs go, its stage."""
+    """What a run is made of: its plan as it is executed, where its agents work, where its outputs go, its stage.
+    `root` is the folder that other hosts may have somewhere else."""
 
     plan: Plan
     project: str
     output: str
+    root: str = EVERYWHERE
     stage: Stage | None = None
 
 
@@ -76,9 +79,9 @@ def make_runs(
             continue
         if len(attempts) >= ATTEMPTS_MAX:
             raise RefusedError(f"{want.name} was tried {len(attempts)} times", hint="choose another --prefix")
-        make = partial(create_run, tx, spec_path=want.spec, group=group, ceiling=ceiling)
-        name = attempt(want.name, len(attempts) + 1) if want.name else ""
         one = made_of[number]
+        make = partial(create_run, tx, spec_path=want.spec, root=one.root, group=group, ceiling=ceiling)
+        name = attempt(want.name, len(attempts) + 1) if want.name else ""
         names.append(make(plan=one.plan, project=one.project, output=one.output, stage=one.stage, name=name).run)
     return names
 

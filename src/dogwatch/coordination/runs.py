@@ -17,6 +17,7 @@ from dogwatch.model.admission import QueuedRun
 from dogwatch.model.codec import encode
 from dogwatch.model.events.alerts import SelfCheckFailed
 from dogwatch.model.events.runs import MilestoneReached, RunCleared, RunCreated, RunEnded, RunNotCleared, RunStarted
+from dogwatch.model.folders import EVERYWHERE, folder_at
 from dogwatch.model.life import Finished, GivenUp
 from dogwatch.model.lifecycle import RUN, RunEnd
 from dogwatch.model.plan import Plan
@@ -33,13 +34,14 @@ def create_run(
     spec_path: str,
     stage: Stage | None = None,
     *,
+    root: str = EVERYWHERE,
     name: str = "",
     group: str = "",
     ceiling: int = 0,
 ) -> RunRecord:
     """A new run at the end of the queue, a rehearsal where it has a stage. `output` is the folder that holds all runs'
-    outputs. Without a name it gets that of its pipeline and the next free number; of a group only `ceiling` run at
-    once (0: no such limit)."""
+    outputs. `root` is the folder that other hosts may have somewhere else, such as the user's own. Without a name it
+    gets that of its pipeline and the next free number; of a group only `ceiling` run at once (0: no such limit)."""
     number = _next(tx, keys.counter(plan.name))
     if name and tx.get(keys.run(name)) is not None:
         raise RefusedError(f"there is a run {name} already", hint="dogwatch status shows it; choose another --prefix")
@@ -49,8 +51,8 @@ def create_run(
     run = RunRecord(
         run=name,
         spec=spec_path,
-        project=project,
-        output=f"{output}/{name}",
+        project_folder=folder_at(project, root),
+        output_folder=folder_at(f"{output}/{name}", project, root),
         created=tx.now,
         sensitive=plan.sensitive,
         deadline_s=plan.limits.deadline_s,

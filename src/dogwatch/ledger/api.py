@@ -199,6 +199,10 @@ class Tx(Reader, Protocol):
 class Store(Protocol):
     """A ledger that is open."""
 
+    @property
+    def host(self) -> str:
+        """The host that this program runs on, among all that share the ledger."""
+
     redactor: Redactor
     """What is taken out of events, items and most documents before they are kept: tokens by their shape, and values
     that whoever opened it knows to be secret."""

@@ -103,6 +103,11 @@ class PostgresStore:
             self.close()
             raise
 
+    @property
+    def host(self) -> str:
+        """The host that this program runs on."""
+        return self._host
+
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
         if self._is_busy:

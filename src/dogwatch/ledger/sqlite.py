@@ -53,6 +53,11 @@ class SqliteStore:
             self._queue.close()
             raise
 
+    @property
+    def host(self) -> str:
+        """The host that this program runs on."""
+        return self._host
+
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one durable transaction, again from the start where another writer was in the way."""
         self._refuse_nested()

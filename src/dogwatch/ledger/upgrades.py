@@ -33,12 +33,68 @@ class Documents(Protocol):
 
 
 def upgrade_to_3(key: str, body: Body, host: str) -> Upgraded:
-    """What belongs to one host says to which."""
+    """What belongs to one host says to which; a run's folders are a root and a path below it."""
     word = key.partition("/")[0]
     return _TO_3[word](key, body, host) if word in _TO_3 else None
 
 
+def _the_host(key: str, body: Body, host: str) -> Upgraded:
+    return (_key("host", host), {**body, "host": host}) if key == "host" else None
+
+
+def _down(key: str, body: Body, host: str) -> Upgraded:
+    return (_key("down", host), body) if key == "down" else None
+
+
+def _crew(key: str, body: Body, host: str) -> Upgraded:
+    if "host" in body:
+        return None
+    return _key("dispatcher", host) if key == _key("crew", "", "dispatcher") else key, {**body, "host": host}
+
+
+def _permit_or_wait(key: str, body: Body, host: str) -> Upgraded:
+    word, _, holder = key.partition("/")
+    # The holder in the key is the whole rest of it: what has a host in it is a new one.
+    return (_key(word, host, holder), {**body, "host": host}) if body["launch"]["holder"] == holder else None
+
+
+def _job(key: str, body: Body, host: str) -> Upgraded:
+    return (key, {**body, "host": host}) if body["process"] is not None and "host" not in body else None
+
+
+def _run(key: str, body: Body, host: str) -> Upgraded:
+    """Nobody knows what the roots would have been: all that is sure is that the output lies in the project."""
+    if "project_folder" in body:
+        return None
+    kept = {name: value for name, value in body.items() if name not in ("project", "output")}
+    project, output = str(body["project"]), str(body["output"])
+    below = f"{project}/"
+    is_below = project.startswith("/") and output.startswith(below) and output != below
+    found = {"root": project, "path": output.removeprefix(below)} if is_below else _folder(output)
+    return key, {**kept, "project_folder": _folder(project), "output_folder": found}
+
+
+def _folder(path: str) -> Body:
+    if path.startswith("/"):
+        return {"root": "/", "path": path.removeprefix("/")}
+    return {"root": "", "path": path}
+
+
+def _key(*words: str) -> str:
+    """Spelt here and not in `model/keys.py`: what a version called its keys stays so, whatever later ones do."""
+    return "/".join(words)
+
+
 _TO_3: Mapping[str, Upgrade] = {
+    "host": _the_host,
+    "down": _down,
+    "crew": _crew,
+    "permit": _permit_or_wait,
+    "waits": _permit_or_wait,
+    "gate": _job,
+    "check-in": _job,
+    "notice": _job,
+    "run": _run,
     "agent": upgrade_agent,
     **dict.fromkeys(("message", "held-message", "past-message"), upgrade_message),
 }

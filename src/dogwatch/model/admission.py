@@ -66,29 +66,31 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermitRecord:
-    """A place that is taken, by which process as soon as there is one. It is given back on evidence alone: that
-    process is dead, and its holder is not just being started."""
+    """A place that is taken on a host, by which process as soon as there is one. It is given back on evidence alone:
+    that process is dead, and its holder is not just being started."""
 
+    host: str
     launch: Launch
     granted: Moment
     process: ProcessId | None = None
 
     @property
     def key(self) -> str:
-        return keys.permit(self.launch.holder)
+        return keys.permit(self.host, self.launch.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRecord:
-    """Something that waits for a permit, since when, and for what."""
+    """Something that waits for a permit of a host, since when, and for what."""
 
+    host: str
     launch: Launch
     since: Moment
     answer: Answer
 
     @property
     def key(self) -> str:
-        return keys.waits(self.launch.holder)
+        return keys.wait(self.host, self.launch.holder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,13 @@ from dogwatch.model.process import ProcessId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord(ABC):
-    """A job's latest attempt: with its process once that is known, or with when the next attempt may be made."""
+    """A job's latest attempt: with its process and that one's host once they are known, or with when the next attempt
+    may be made."""
 
     run: str
     attempt: int = 1
     process: ProcessId | None = None
+    host: str = ""
     not_before: Moment | None = None
 
     @property

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 ACTIVE = "active/"
 CREW = "crew/"
-PERMITS = "permit/"
-AGENT_PERMITS = "permit/agent:"
-RUN_PERMITS = "permit/run:"
 PROFILES = "profile/"
 QUEUED = "queued/"
-WAITS = "waits/"
 NOTICES = "notice/"
 COUNTERS = "counter/"
 RUNS = "run/"
 PLANS = "plan/"
 TASKS = "task/"
 MESSAGES = "message/"
-HOST = "host"
-DOWN = "down"
 HOME = "home"
 QUEUE_NUMBER = "queue"
 
@@ -110,12 +104,35 @@ def notices(run: str) -> str:
 
 
 def crew(run: str, member: str) -> str:
-    """A captain or a watchdog; the dispatcher with an empty run."""
+    """A captain or a watchdog."""
     return f"crew/{run}/{member}"
 
 
 def crews(run: str) -> str:
     return f"crew/{run}/"
+
+
+def dispatcher(host: str) -> str:
+    return f"dispatcher/{host}"
+
+
+def place(member: str, of: str) -> str:
+    """The lease of a crew member: a captain and a watchdog are those of a run, the dispatcher is that of a host."""
+    return f"{member}/{of}"
+
+
+def revival(host: str) -> str:
+    """The lease of whoever starts the host's next dispatcher."""
+    return f"revive/dispatcher/{host}"
+
+
+def host(host: str) -> str:
+    return f"host/{host}"
+
+
+def down(host: str) -> str:
+    """There while the operator wants nothing to run on the host."""
+    return f"down/{host}"
 
 
 def decision(run: str, decision: str) -> str:
@@ -188,12 +205,20 @@ def hold(run: str, account: str) -> str:
     return f"hold/{run}/{account}"
 
 
-def permit(holder: str) -> str:
-    return f"permit/{holder}"
+def permit(host: str, holder: str) -> str:
+    return f"permit/{host}/{holder}"
 
 
-def waits(holder: str) -> str:
-    return f"waits/{holder}"
+def permits(host: str, kind: str = "") -> str:
+    return f"permit/{host}/{kind}:" if kind else f"permit/{host}/"
+
+
+def wait(host: str, holder: str) -> str:
+    return f"waits/{host}/{holder}"
+
+
+def waits(host: str, kind: str = "") -> str:
+    return f"waits/{host}/{kind}:" if kind else f"waits/{host}/"
 
 
 def profile(harness: str, pipeline: str, role: str) -> str:

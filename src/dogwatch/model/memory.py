@@ -109,6 +109,7 @@ class HostRecord:
     machine as far as it was learnt, 0 before. `zone_s` adds up the seconds in each zone.
     """
 
+    host: str
     at: Moment
     zone: Zone = "GREEN"
     since: Moment
@@ -131,4 +132,4 @@ class HostRecord:
 
     @property
     def key(self) -> str:
-        return keys.HOST
+        return keys.host(self.host)

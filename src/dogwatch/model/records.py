@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dogwatch.model import keys
 from dogwatch.model.delivery import Acknowledged, Delivered, Delivery, Expired, Queued, Read, Step, Typing
+from dogwatch.model.folders import Folder
 from dogwatch.model.jobs import JobRecord
 from dogwatch.model.life import Finished, GivenUp, Interrupt, Life, NotStarted, Resting, Running
 from dogwatch.model.lifecycle import AGENT, CHECKPOINT, HEALTH, MESSAGE, RUN, TASK
@@ -36,8 +37,8 @@ class RunRecord:
 
     run: str
     spec: str
-    project: str
-    output: str
+    project_folder: Folder
+    output_folder: Folder
     created: Moment
     state: str = RUN.first
     phase: int = 0
@@ -56,6 +57,16 @@ class RunRecord:
     @property
     def key(self) -> str:
         return keys.run(self.run)
+
+    @property
+    def project(self) -> str:
+        """Where its agents work, on this host."""
+        return self.project_folder.absolute
+
+    @property
+    def output(self) -> str:
+        """Where its outputs go, on this host."""
+        return self.output_folder.absolute
 
     @property
     def over(self) -> bool:
@@ -375,13 +386,15 @@ class GateRecord(JobRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrewRecord:
-    """One of dogwatch's own processes: which one it is now, and since when. `run` is empty for the dispatcher.
+    """One of dogwatch's own processes: which one it is now, on which host, and since when. `run` is empty for the
+    dispatcher.
 
     `notifies` is whether its environment, which was read when it started, names a way to tell a person.
     """
 
     member: str
     run: str
+    host: str
     process: ProcessId
     started: Moment
     starts: int = 1
@@ -389,7 +402,7 @@ class CrewRecord:
 
     @property
     def key(self) -> str:
-        return keys.crew(self.run, self.member)
+        return keys.crew(self.run, self.member) if self.run else keys.dispatcher(self.host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,11 @@ class FragileStore:
         self._store = store
         self._is_locked = is_locked
 
+    @property
+    def host(self) -> str:
+        """The host that this program runs on."""
+        return self._store.host
+
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one transaction, where the ledger can be written and the member lives to see it."""
         if self._is_locked():

@@ -214,9 +214,8 @@ class Invariants(Witness):
                 self.broken("no_task_is_lost", f"{', '.join(sorted(lost))} is not on the ledger any more")
             self.tasks[berth.run] = tasks
         living = {key: agent for key, agent in self._machine.clients.items() if agent.lives}
-        permitted = [
-            f"{one.launch.run}/{one.launch.agent}" for one in load_all(reader, PermitRecord, keys.AGENT_PERMITS)
-        ]
+        permits = load_all(reader, PermitRecord, keys.permits(reader.host, "agent"))
+        permitted = [f"{one.launch.run}/{one.launch.agent}" for one in permits]
         # The permit of a dead one is given to somebody else.
         holders = [key for key in permitted if key in living or self._is_starting(reader, key)]
         cap = self.settings.agents
@@ -309,7 +308,7 @@ class Invariants(Witness):
     def _judge_standstill(self, event: StoredEvent) -> None:
         """A run has ended because nothing moved. Was there any reason for that?"""
         agents = [one for one in self._machine.clients.values() if one.run.run == event.run and one.lives]
-        waits = self._machine.ledger.read(lambda reader: reader.scan(keys.WAITS))
+        waits = self._machine.ledger.read(lambda reader: reader.scan(keys.waits(reader.host)))
         if any(event.run in document.key for document in waits) or " waits: " in event.body["cause"] or not agents:
             return  # the gate holds what it needs, and the cause says so
         mono = self._machine.now.mono
@@ -360,7 +359,7 @@ class Invariants(Witness):
         living = [one.key for one in machine.clients.values() if one.lives]
 
         def kept(reader: Reader) -> list[str]:
-            prefixes = (keys.ACTIVE, keys.QUEUED, keys.PERMITS, keys.WAITS)
+            prefixes = (keys.ACTIVE, keys.QUEUED, keys.permits(reader.host), keys.waits(reader.host))
             documents = [document.key for prefix in prefixes for document in reader.scan(prefix)]
             return documents + [item.id for run in machine.runs for item in reader.items(notices_queue(run))]
 

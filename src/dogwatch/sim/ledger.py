@@ -21,7 +21,7 @@ from dogwatch.ledger.bodies import load
 from dogwatch.model.codec import decode
 from dogwatch.model.redact import BY_SHAPE
 from dogwatch.sim.tables import Remembered, State
-from dogwatch.sim.transactions import SimReader, SimTx
+from dogwatch.sim.transactions import HOST, SimReader, SimTx
 
 T = TypeVar("T")
 
@@ -54,6 +54,11 @@ class SimStore:
         self._ledger = ledger or SimLedger()
         self._is_busy = False
         self._is_closed = False
+
+    @property
+    def host(self) -> str:
+        """The one machine that there is."""
+        return HOST
 
     def run(self, fn: Callable[[Tx], T]) -> T:
         """`fn` in one transaction."""

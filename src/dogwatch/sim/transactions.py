@@ -22,6 +22,10 @@ R = TypeVar("R", bound=Record)
 V = TypeVar("V")
 
 
+HOST = "simulated"
+"""The name of the one machine that there is."""
+
+
 class _Over:
     """The state of a transaction that is over: whatever is asked of it is refused."""
 
@@ -35,7 +39,7 @@ _OVER = cast("State", _Over())
 class SimReader:
     """What can be read, as of one instant."""
 
-    host = "simulated"
+    host = HOST
 
     def __init__(self, state: State, remembered: Remembered, now: Moment) -> None:
         self.now = now

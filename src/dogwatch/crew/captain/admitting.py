@@ -19,7 +19,7 @@ def must_wait(helm: Helm, launch: Launch) -> bool:
     """Whether the gate would let it wait on, as the ledger says already: then there is nothing to write."""
 
     def fn(reader: Reader) -> bool:
-        waits = load(reader, WaitRecord, keys.waits(launch.holder))
+        waits = load(reader, WaitRecord, keys.wait(reader.host, launch.holder))
         if waits is None or waits.launch.needed != launch.needed:
             return False
         answer = look(reader, launch, helm.world.eyes.life, helm.now)

@@ -179,7 +179,7 @@ class Captain:
 
     def _hold_launches(self, helm: Helm) -> None:
         """In RED no sub-agent starts either: what agents start by themselves is told by the guard in their turns."""
-        host = helm.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST))
+        host = helm.ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host)))
         why = f"memory is RED: {host.why}" if host is not None and host.zone == "RED" else ""
         if bool(why) == self._holds:
             return
@@ -227,7 +227,7 @@ class Captain:
         """Before anything is written: a member that is stopped in the middle of a transaction holds the ledger."""
         if not self._awake.can_judge(now):
             return
-        others = (keys.crew(self.run, "watchdog"), keys.crew("", "dispatcher"))
+        others = (keys.crew(self.run, "watchdog"), keys.dispatcher(ledger.host))
         for record in ledger.read(lambda r: [load(r, CrewRecord, key) for key in others]):
             quiet_s = silent_s(world.eyes, record, now)
             if record is not None and quiet_s is not None:
@@ -246,7 +246,8 @@ class Captain:
             hands.start_crew("watchdog", self.run)
             self._watchdog.note_start(self.run, helm.now)
         dispatcher = keep_dispatcher(eyes, hands, helm.ledger, self._dispatcher, self.lease.holder, helm.now)
-        gates = [gate.process for gate in view.gates.values() if gate.state == "intended" and gate.process is not None]
+        intended = [gate for gate in view.gates.values() if gate.state == "intended" and gate.host == helm.ledger.host]
+        gates = [gate.process for gate in intended if gate.process is not None]
         eyes.watch([record.process for record in (watchdog, dispatcher) if record is not None] + gates)
         return life == "alive"
 

@@ -93,9 +93,11 @@ def advance(helm: Helm, job: Job[J, R], known: J | None) -> bool:
         if not helm.now.is_before(known.not_before):
             _start(helm, job, job.attempt(known.attempt + 1))
         return False
-    lives = known.process is not None and helm.world.eyes.life(known.process) != "dead"
-    if lives and known.process is not None:
-        helm.world.eyes.watch_also(known.process)
+    # A process of another host cannot be asked here: whoever took the run over from there goes on without it.
+    process = known.process if known.host == helm.ledger.host else None
+    lives = process is not None and helm.world.eyes.life(process) != "dead"
+    if lives and process is not None:
+        helm.world.eyes.watch_also(process)
     # Looked for after its process: the result is written before that ends.
     ended = job.result(known)
     if ended is not None:

@@ -62,7 +62,7 @@ def _facts(helm: Helm, view: RunView) -> Facts:
         sights=eyes.look(view, names, screens=False) if names else {},
         now=helm.now,
         missing={task: why for task, why in missing.items() if why},
-        host=helm.ledger.read(lambda reader: load(reader, HostRecord, keys.HOST)),
+        host=helm.ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host))),
         watchdog=trouble,
         miscounts=helm.ledger.read(lambda reader: miscounts(*counted(reader, helm.run))),
     )

@@ -106,7 +106,7 @@ def admit_runs(ledger: Store, lease: Lease, life: Life, host: HostRecord, now: M
         fenced(ledger, lease, partial(end_queued, run=run, cause=cause))
     queue = [one for one in queue if one.run not in withdrawn]
     while queue:
-        going = ledger.read(lambda reader: load_all(reader, PermitRecord, keys.RUN_PERMITS))
+        going = ledger.read(lambda reader: load_all(reader, PermitRecord, keys.permits(reader.host, "run")))
         head = first(queue, going)
         if head is None:
             break  # Who waits for a place in its own group would not come in with more memory either.
@@ -120,7 +120,7 @@ def look_out(reader: Reader, host: HostRecord) -> Outlook:
     """Everything that was let in, with what its agents use now."""
     profiles = by_key(load_all(reader, MemoryProfile, keys.PROFILES))
     outlook = Outlook(profiles, [])
-    for permit in load_all(reader, PermitRecord, keys.RUN_PERMITS):
+    for permit in load_all(reader, PermitRecord, keys.permits(reader.host, "run")):
         run = permit.launch.run
         plan, record = load_plan(reader, run), load(reader, RunRecord, keys.run(run))
         if plan is None or record is None or record.over:
@@ -167,7 +167,7 @@ def _admit(
     further = _further(host, outlook, new)
 
     def waits_on(reader: Reader) -> bool:
-        waiting = load(reader, WaitRecord, keys.waits(launch.holder))
+        waiting = load(reader, WaitRecord, keys.wait(reader.host, launch.holder))
         if waiting is None:
             return False
         answer = look(reader, launch, life, now, further)

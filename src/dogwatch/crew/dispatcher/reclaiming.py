@@ -42,7 +42,7 @@ def _choose(
     is_red: bool,
     asked: Collection[tuple[str, str, int]],
 ) -> Reclaim | None:
-    held = [wait for wait in load_all(reader, WaitRecord, keys.WAITS) if wait.launch.needed]
+    held = [wait for wait in load_all(reader, WaitRecord, keys.waits(reader.host)) if wait.launch.needed]
     wants = [want for wait in held if (want := want_of(wait, host.settings, now)) is not None]
     if not wants and not is_red:
         return None

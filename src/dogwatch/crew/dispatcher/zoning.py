@@ -55,7 +55,7 @@ class MemoryWatch:
         self._runs = frozenset(runs)
         if self._host is not None and now.since(self._host.at) < LOOK_S and not has_left:
             return self._host
-        before = self._host or ledger.read(lambda r: load(r, HostRecord, keys.HOST))
+        before = self._host or ledger.read(lambda r: load(r, HostRecord, keys.host(r.host)))
         settings, problem = eyes.settings()
         is_unset = bool(problem) and (before is None or before.is_unset)
         if problem and before is not None:
@@ -75,6 +75,7 @@ class MemoryWatch:
         self._calm_since = after.calm_since
         has_changed = before is None or before.zone != after.zone
         host = HostRecord(
+            host=ledger.host,
             at=now,
             zone=after.zone,
             since=now if before is None or has_changed else before.since,

@@ -23,5 +23,5 @@ class CrewHands(MachineHands):
 
 
 def _settings(ledger: Store | None) -> HostSettings:
-    host = ledger.read(lambda reader: load(reader, HostRecord, keys.HOST)) if ledger is not None else None
+    host = ledger.read(lambda reader: load(reader, HostRecord, keys.host(reader.host))) if ledger is not None else None
     return host.settings if host is not None else HostSettings()

@@ -114,7 +114,7 @@ def keep_dispatcher(
     eyes: CrewEyes, starter: Starter, ledger: Store, reviver: Reviver, holder: str, now: Moment
 ) -> CrewRecord | None:
     """Revives a dead dispatcher, one helper at a time, and not while the operator wants it down; returns its record."""
-    dispatcher, down = ledger.read(lambda r: (load(r, CrewRecord, keys.crew("", "dispatcher")), r.get(keys.DOWN)))
+    dispatcher, down = ledger.read(lambda r: (load(r, CrewRecord, keys.dispatcher(r.host)), r.get(keys.down(r.host))))
     life = eyes.life(dispatcher.process) if dispatcher is not None else "dead"
     if down is not None or not reviver.may_start(dispatcher, life, now, ""):
         return dispatcher

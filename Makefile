@@ -7,9 +7,10 @@ demo:  ## two pipelines of four scripted agents each, four faults injected and m
 	@scripts/setup run
 	@.venv/bin/dogwatch demo $(ARGS)
 
+# With bytecode on disk, whatever the environment says: tests start thousands of interpreters.
 test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
-	@.venv/bin/python -m pytest -n 6 --dist worksteal $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest -n 6 --dist worksteal $(ARGS)
 
 test-accuracy:  ## 171 kinds of behaviour on real screens: none mistaken, nobody touched in error (ARGS='--only NAME')
 	@scripts/setup dev

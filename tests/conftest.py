@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import bytecode
 from support.fleet import Fleet, fleets
 
 # How quickly examples are made says something of the machine, not of the test.
@@ -32,3 +35,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     missing = [tool for tool in ("tmux", "pgbouncer") if shutil.which(tool, path=path) is None]
     if missing:
         pytest.exit(f"missing: {', '.join(missing)}; hint: apt-get install {' '.join(missing)}", returncode=1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Called before the first worker starts."""
+    bytecode.make(Path(__file__).parent, config.rootpath / "pyproject.toml")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end; no garbage collection need look at them again and again."""
+    gc.collect()
+    gc.freeze()

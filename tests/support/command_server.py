@@ -40,7 +40,8 @@ def become(message: bytes, streams: list[int]) -> int:
         os.dup2(stream, number)
     for stream in streams:
         os.close(stream)
-    sys.stdin = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115
+    # As Python itself opens it: no newline is translated, and bytes that are no text go through.
+    sys.stdin = open(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors, newline="\n", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()

@@ -53,6 +53,7 @@ class Fleet:
         self._ledger: Store | None = None
         self._children: list[subprocess.Popen[bytes]] = []
         self._events: list[StoredEvent] = []
+        self._cursor = START
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,15 +118,8 @@ class Fleet:
             "DOGWATCH_DOOR": self.home.door(run),
             "DOGWATCH_DOOR_WAIT_S": "60",
         }
-        return subprocess.run(
-            [sys.executable, "-m", "dogwatch", *words],
-            env={**self.environment, **mark, **(variables or {})},
-            cwd=self.project,
-            input=stdin,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        environment = {**self.environment, **mark, **(variables or {})}
+        return call(words, environment, self.project, stdin, timeout_s=120)
 
     def launch(self, spec: Path, *words: str) -> str:
         """Starts one run and leaves it to the crew; returns its name."""
@@ -136,8 +130,15 @@ class Fleet:
 
     def events(self, kind: str = "", agent: str = "") -> list[StoredEvent]:
         """All events, in the order of their commits; of `kind` and `agent` only where these are given."""
-        self._events += events_since(self.ledger, self._events[-1].cursor if self._events else START)
+        new = events_since(self.ledger, self._cursor)
+        self._events += new
+        self._cursor = new[-1].cursor if new else self._cursor
         return [e for e in self._events if (not kind or e.kind == kind) and (not agent or e.agent == agent)]
+
+    def forget(self) -> None:
+        """What has happened so far belongs to other tests."""
+        self.events()
+        self._events = []
 
     def deeds(self, agent: str, did: str = "") -> list[dict[str, Any]]:
         """What the scripted agent really did, from its own ground-truth log."""

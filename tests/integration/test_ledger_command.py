@@ -30,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dogwatch.cli.framework import run_command
-from dogwatch.coordination.ledgers import bind, host_of, open_home_ledger, working_host
+from dogwatch.coordination.ledgers import bind, host_of, open_home_ledger, refuse_other_home, working_host
 from dogwatch.coordination.orders import take_down
 from dogwatch.errors import LedgerSealedError, StaleError
 from dogwatch.ledger.api import START, Store, Tx
@@ -841,6 +841,20 @@ def test_a_file_that_came_from_another_home_is_its_new_home_s_at_once(places: Pl
         assert store.read(working_host) == store.host
         assert own_keys(store, host_of(here)) == []
         assert own_keys(store, store.host) == [keys.permit(store.host, f"run:{run}")]
+
+
+def test_a_copy_of_another_home_s_file_may_be_worked_with_on_a_server(places: Places) -> None:
+    first, second = places.new("sqlite"), places.new("postgresql")
+    here, there = Home(str(first.folder)), Home(str(second.folder), second.url)
+    with closing(open_home_ledger(here, SystemClock())) as store:
+        bind(here, store)
+        add_run(store)
+    first.ledger("export", str(second.folder / "all.jsonl"))
+    second.ledger("import", str(second.folder / "all.jsonl"))
+    with closing(open_home_ledger(there, SystemClock())) as store:
+        refuse_other_home(there, store)
+        bind(there, store)
+        assert store.read(working_host) == store.host
 
 
 def test_a_move_keeps_what_is_this_home_s(places: Places) -> None:

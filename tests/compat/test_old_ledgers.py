@@ -54,6 +54,7 @@ def test_a_newer_file_is_refused_with_a_hint(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(LedgerTooNewError) as caught:
         open_store(str(path), ManualClock())
+    assert f"has version {VERSION + 1}, and this dogwatch knows versions up to {VERSION}" in caught.value.message
     assert "upgrade" in caught.value.hint
 
 
@@ -63,6 +64,7 @@ def test_a_newer_database_is_refused_with_a_hint(postgres: Server, database: str
     postgres.execute(f"UPDATE dogwatch.facts SET value = '{VERSION + 1}' WHERE name = 'version'", name)
     with pytest.raises(LedgerTooNewError) as caught:
         open_store(database, ManualClock())
+    assert f"has version {VERSION + 1}, and this dogwatch knows versions up to {VERSION}" in caught.value.message
     assert "upgrade" in caught.value.hint
 
 

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from dogwatch.errors import UsageError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START
 from dogwatch.ledger.sqlite import SqliteStore
+from dogwatch.testing.clock import ManualClock
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 
@@ -52,6 +54,26 @@ def test_the_folder_and_the_file_are_the_owners_alone(opener: SqliteOpener) -> N
     assert stat.S_IMODE(opener.path.parent.stat().st_mode) == 0o700
     for path in opener.path.parent.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_a_grant_in_a_file_stands_for_whoever_opens_it_by_whichever_name(tmp_path: Path) -> None:
+    """All of them are on this machine: a home that was given a name by an upgrade goes on with its leases."""
+    path, clock = str(tmp_path / "ledger.db"), ManualClock()
+    with closing(SqliteStore(path, clock)) as old, closing(SqliteStore(path, clock, host="here")) as new:
+        lease = old.run(lambda tx: tx.acquire("captain/r-1", "captain", 30.0))
+        assert lease is not None
+        old.run(lambda tx: tx.push("queue", {}, "item", ttl_s=60.0))
+        item = old.run(lambda tx: tx.claim("queue", "captain", 30.0))
+        assert item is not None
+        new.run(lambda tx: tx.check(lease))
+        assert new.run(lambda tx: tx.acquire("captain/r-1", "other", 30.0)) is None
+        renewed = new.run(lambda tx: tx.renew(lease, 30.0))
+        old.run(lambda tx: tx.check(renewed))
+        clock.advance(31.0)
+        assert new.read(lambda reader: reader.leases("")) == []
+        assert [one.state for one in new.read(lambda reader: reader.items("queue"))] == ["ready"]
+        clock.advance(30.0)
+        assert new.read(lambda reader: reader.items("queue")) == []
 
 
 def test_a_path_of_any_characters_is_opened(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,10 +30,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dogwatch.cli.framework import run_command
-from dogwatch.coordination.ledgers import bind, open_home_ledger
+from dogwatch.coordination.ledgers import bind, host_of, open_home_ledger, refuse_other_home, working_host
+from dogwatch.coordination.orders import take_down
 from dogwatch.errors import LedgerSealedError, StaleError
 from dogwatch.ledger.api import START, Store, Tx
+from dogwatch.ledger.copying import line
+from dogwatch.ledger.records import load_all, save
+from dogwatch.model import keys
+from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.lifecycle import RUN
+from dogwatch.model.memory import HostRecord
+from dogwatch.model.process import ProcessId
+from dogwatch.model.records import CrewRecord, RunRecord
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
@@ -762,6 +771,136 @@ def test_a_ledger_is_taken_over_from_a_home_that_is_gone(places: Places) -> None
         assert bound is not None
         assert bound.body["path"] == str(new.folder)
     assert str(new.folder).encode() in old.cli("up", code=77).stderr
+
+
+def of_host(store: Store, run: str) -> None:
+    """What a host at work has of its own: its memory, its dispatcher, permits, those who wait, and a mark."""
+    process = ProcessId("boot", 7, 8)
+
+    def fn(tx: Tx) -> None:
+        save(tx, HostRecord(host=tx.host, at=tx.now, since=tx.now, zone="RED"))
+        save(tx, CrewRecord(member="dispatcher", run="", host=tx.host, process=process, started=tx.now))
+        for kind, holder in (("run", f"run:{run}"), ("run", "run:gone-1"), ("agent", f"agent:{run}/writer")):
+            launch = Launch(kind=kind, holder=holder, run=holder.partition(":")[2].partition("/")[0])  # type: ignore[arg-type]
+            save(tx, PermitRecord(host=tx.host, launch=launch, granted=tx.now, process=process))
+        waiting = Launch(kind="agent", holder=f"agent:{run}/auditor-1", run=run, agent="auditor-1")
+        save(tx, WaitRecord(host=tx.host, launch=waiting, since=tx.now, answer=Answer(verdict="hold")))
+        take_down(tx, 7)
+
+    store.run(fn)
+
+
+def own_keys(store: Store, host: str) -> list[str]:
+    """What is kept of one host alone."""
+    prefixes = ("host/", "dispatcher/", "down/", "permit/", "waits/")
+    found = store.read(lambda reader: [key for prefix in prefixes for key in reader.keys(prefix)])
+    return [key for key in found if host in key]
+
+
+def test_who_takes_a_ledger_over_does_not_take_the_former_host_for_itself(places: Places) -> None:
+    old = places.new("postgresql")
+    new = Place(places.new("sqlite").folder, old.url)
+    home = Home(str(old.folder), old.url)
+    with closing(open_home_ledger(home, SystemClock())) as store:
+        bind(home, store)
+        run = add_run(store)
+        of_host(store, run)
+        assert len(own_keys(store, store.host)) == 7
+        new.ledger("adopt")
+        assert own_keys(store, store.host) == []
+        mine = host_of(Home(str(new.folder)))
+        assert mine != store.host
+        assert own_keys(store, mine) == [keys.permit(mine, f"run:{run}")], "the run that was let in keeps its place"
+        (permit,) = store.read(lambda reader: load_all(reader, PermitRecord, keys.permits(mine)))
+        assert (permit.host, permit.process) == (mine, None)
+
+
+def test_who_takes_its_own_ledger_over_keeps_what_is_its_own(places: Places) -> None:
+    place = places.new("postgresql")
+    home = Home(str(place.folder), place.url)
+    with closing(open_home_ledger(home, SystemClock())) as store:
+        bind(home, store)
+        of_host(store, add_run(store))
+        before = own_keys(store, store.host)
+        place.ledger("adopt")
+        assert own_keys(store, store.host) == before
+
+
+def test_a_file_that_came_from_another_home_is_its_new_home_s_at_once(places: Places) -> None:
+    first, second = places.new("sqlite"), places.new("sqlite")
+    here, there = Home(str(first.folder)), Home(str(second.folder))
+    with closing(open_home_ledger(here, SystemClock())) as store:
+        bind(here, store)
+        run = add_run(store)
+        of_host(store, run)
+    first.ledger("export", str(second.folder / "all.jsonl"))
+    second.ledger("import", str(second.folder / "all.jsonl"))
+    with closing(open_home_ledger(there, SystemClock())) as store:
+        assert store.read(working_host) == host_of(here)
+        bind(there, store)
+        assert store.read(working_host) == store.host
+        assert own_keys(store, host_of(here)) == []
+        assert own_keys(store, store.host) == [keys.permit(store.host, f"run:{run}")]
+
+
+def test_a_copy_of_another_home_s_file_may_be_worked_with_on_a_server(places: Places) -> None:
+    first, second = places.new("sqlite"), places.new("postgresql")
+    here, there = Home(str(first.folder)), Home(str(second.folder), second.url)
+    with closing(open_home_ledger(here, SystemClock())) as store:
+        bind(here, store)
+        add_run(store)
+    first.ledger("export", str(second.folder / "all.jsonl"))
+    second.ledger("import", str(second.folder / "all.jsonl"))
+    with closing(open_home_ledger(there, SystemClock())) as store:
+        refuse_other_home(there, store)
+        bind(there, store)
+        assert store.read(working_host) == store.host
+
+
+def test_a_move_keeps_what_is_this_home_s(places: Places) -> None:
+    source, target = places.new("sqlite"), places.new("postgresql")
+    home = Home(str(source.folder))
+    with closing(open_home_ledger(home, SystemClock())) as store:
+        bind(home, store)
+        of_host(store, add_run(store))
+        before = own_keys(store, store.host)
+    source.ledger("migrate", "--to", target.address)
+    moved = Home(str(source.folder), target.url)
+    with closing(open_home_ledger(moved, SystemClock())) as store:
+        bind(moved, store)
+        assert own_keys(store, store.host) == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("bound", ["", "fedcba9876543210"])
+def test_an_export_of_an_older_version_is_brought_up_to_date(places: Places, engine: str, bound: str) -> None:
+    place = places.new(engine)
+    at = {"boot": "b", "mono": 1.0, "wall": 2.0}
+    run = {"run": "r-1", "spec": "s", "project": "/p", "output": "/p/out/r-1", "created": at}
+    documents: list[tuple[str, dict[str, Any]]] = [
+        (
+            "crew//dispatcher",
+            {"member": "dispatcher", "run": "", "process": asdict(ProcessId("b", 7, 8)), "started": at},
+        ),
+        *([("home", {"host": bound, "path": "/h", "hostname": "m"})] if bound else []),
+        ("host", {"at": at, "since": at}),
+        ("permit/run:odd", {"launch": None}),
+        ("permit/run:r-1", {"launch": {"kind": "run", "holder": "run:r-1", "run": "r-1"}, "granted": at}),
+        ("run/r-1", run),
+    ]
+    lines = [line("ledger", {"format": 1, "version": 2, "id": "0123456789abcdef", "exported": 1.0})]
+    lines += [line("document", {"key": key, "revision": 3, "body": body}) for key, body in documents]
+    counts = {"document": len(documents), "fence": 0, "item": 0, "event": 0}
+    end = line("end", {"counts": counts, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()})
+    (place.folder / "old.jsonl").write_bytes(b"".join(lines) + end)
+    assert f"{len(documents)} documents" in place.ledger("import", str(place.folder / "old.jsonl"))
+    host = bound or host_of(Home(str(place.folder)))
+    with place.store() as store:
+        found = {document.key: document for document in store.read(lambda reader: reader.scan(""))}
+        assert store.read(lambda reader: reader.record(RunRecord, "run/r-1")) is not None
+    assert {document.revision for document in found.values()} == {3}
+    moved = {keys.dispatcher(host), keys.host(host), keys.permit(host, "run:r-1")}
+    assert set(found) == {*moved, "permit/run:odd", "run/r-1", *(["home"] if bound else [])}
 
 
 # the address

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dogwatch.coordination.admission import abandoned, ask, look, note_process, process_of, release
-from dogwatch.ledger.api import Store
+from dogwatch.coordination.admission import (
+    abandoned,
+    ask,
+    free_abandoned,
+    look,
+    note_process,
+    process_of,
+    release,
+)
+from dogwatch.ledger.api import Store, Tx
 from dogwatch.ledger.records import load_all, save
 from dogwatch.model.admission import Answer, Demand, Launch, PermitRecord, QueuedRun, WaitRecord
 from dogwatch.model.folders import folder_at
@@ -462,6 +470,41 @@ def test_f38_who_dies_while_it_waits_is_in_nobody_s_way() -> None:
     assert ground.look(three) == "admit"
     assert ground.ask(three) == "admit"
     assert ground.abandoned() == ([], [two.holder])
+
+
+def test_only_this_host_s_places_are_looked_at_and_given_back() -> None:
+    ground = Ground(roles={"w": 1})
+    far, waiting = (ProcessId("another boot", pid, pid) for pid in (7, 8))
+
+    def elsewhere(process: ProcessId) -> Launch:
+        return Launch(kind="process", holder=f"process:{process}", role="w", process=process)
+
+    def life(process: ProcessId) -> str:
+        assert process not in (far, waiting), "nobody here can know"
+        return ground.life(process)
+
+    def fn(tx: Tx) -> None:
+        save(tx, PermitRecord(host="elsewhere", launch=elsewhere(far), granted=tx.now, process=far))
+        answer = Answer(verdict="hold", limit="role")
+        save(tx, WaitRecord(host="elsewhere", launch=elsewhere(waiting), since=tx.now, answer=answer))
+        save(tx, HostRecord(host="elsewhere", at=tx.now, since=tx.now, zone="RED"))
+
+    ground.ledger.run(fn)
+    one, two = ground.program(1), ground.program(2)
+    assert [ground.ledger.run(lambda tx, w=w: ask(tx, w, life)).verdict for w in (one, two)] == ["admit", "hold"]  # type: ignore[misc]
+    ground.living.clear()
+    assert ground.ledger.run(lambda tx: free_abandoned(tx, life)) == 1
+    assert (ground.permits(), ground.waits()) == ([f"process:{far}"], [f"process:{waiting}"])
+
+
+def test_the_same_holder_has_a_permit_of_each_host() -> None:
+    ground = Ground(roles={"w": 1})
+    one = ground.program(1)
+    ground.ledger.run(lambda tx: save(tx, PermitRecord(host="elsewhere", launch=one, granted=tx.now)))
+    assert ground.ask(one) == "admit"
+    assert ground.permits() == [one.holder, one.holder]
+    ground.ledger.run(lambda tx: release(tx, one.holder))
+    assert ground.permits() == [one.holder]
 
 
 def test_f38_a_process_that_cannot_be_looked_at_keeps_its_permit() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from dogwatch.crew.captain.helm import Helm
 from dogwatch.crew.captain.jobs import Attempts, Ended, Job, advance
 from dogwatch.crew.shared.log import Log
 from dogwatch.ledger.api import Store
-from dogwatch.ledger.records import load
+from dogwatch.ledger.records import load, save
 from dogwatch.model.jobs import NoticeRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
@@ -117,6 +117,17 @@ def test_one_that_runs_is_watched_in_each_step_until_its_result_is_there(errand:
     errand.results[1] = Ended("done")
     assert errand.step()
     assert (errand.started, errand.concluded) == ([1], [(1, "done")])
+
+
+def test_a_process_of_another_host_is_not_asked_for_and_the_next_attempt_follows(errand: Errand) -> None:
+    errand.step()
+    known = errand.known()
+    assert known is not None
+    assert known.host == errand.store.host
+    errand.store.run(lambda tx: save(tx, replace(known, host="elsewhere")))
+    errand.step()
+    assert errand.started == [1, 2]
+    assert errand.watched == {2}
 
 
 def test_the_result_of_a_process_that_is_dead_counts(errand: Errand) -> None:

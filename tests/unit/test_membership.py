@@ -50,7 +50,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
-    store = SqliteStore(str(tmp_path / "ledger.db"), clock)
+    store = SqliteStore(str(tmp_path / "ledger.db"), clock, host="here")
     yield store
     store.close()
 
@@ -135,6 +135,47 @@ def test_nobody_joins_while_the_operator_wants_everything_down(ledger: Store, cl
     assert not ledger.read(lambda r: r.leases(""))
     ledger.run(lambda tx: tx.delete(keys.down(tx.host)))
     assert join(ledger, "captain", "t-1", FIRST, dead, clock.now()) is not None
+
+
+# Members on other hosts.
+
+
+def of_another_host(ledger: Store, clock: ManualClock, member: str, run: str) -> None:
+    """A member that was left by another host, without a lease: the ledger was taken over."""
+    record = CrewRecord(member=member, run=run, host="elsewhere", process=FIRST, started=clock.now(), starts=4)
+    ledger.run(lambda tx: save(tx, record))
+
+
+def never(process: ProcessId) -> str:
+    raise AssertionError(f"{process} is on another host")
+
+
+def test_a_member_of_another_host_is_never_asked_for_and_its_lease_decides(ledger: Store, clock: ManualClock) -> None:
+    of_another_host(ledger, clock, "captain", "t-1")
+    lease = ledger.run(lambda tx: tx.acquire(keys.place("captain", "t-1"), str(FIRST), LEASE_S))
+    assert lease is not None
+    assert join(ledger, "captain", "t-1", SECOND, never, clock.now()) is None
+    assert holder(ledger) == FIRST
+    ledger.run(lambda tx: tx.release(lease))
+    assert join(ledger, "captain", "t-1", SECOND, never, clock.now()) is not None
+    record = ledger.read(lambda r: load(r, CrewRecord, keys.crew("t-1", "captain")))
+    assert record is not None
+    assert (record.process, record.host, record.starts) == (SECOND, ledger.host, 5)
+
+
+def test_each_host_has_a_dispatcher_of_its_own(ledger: Store, clock: ManualClock) -> None:
+    of_another_host(ledger, clock, "dispatcher", "")
+    lease = taken(join(ledger, "dispatcher", "", SECOND, never, clock.now()))
+    assert lease.name == keys.place("dispatcher", ledger.host)
+    assert holder(ledger, "dispatcher", "") == SECOND
+    clock.advance(LEASE_S * 10)
+    assert renew(ledger, lease, clock.now()).fence > lease.fence
+    assert ledger.read(lambda r: r.get(keys.dispatcher("elsewhere"))) is not None
+
+
+def test_a_host_that_is_down_keeps_nobody_on_another_from_joining(ledger: Store, clock: ManualClock) -> None:
+    ledger.run(lambda tx: tx.put(keys.down("elsewhere"), {}))
+    assert join(ledger, "dispatcher", "", FIRST, dead, clock.now()) is not None
 
 
 @pytest.mark.parametrize("life", [alive, unknown])

@@ -93,7 +93,7 @@ def note_loss(tx: Tx, record: CrewRecord, need: str, quiet_s: float | None = Non
         quiet_s=round(quiet_s, 3) if quiet_s is not None else None,
         run=record.run,
     )
-    tx.append(event, f"lost:{record.key}:{record.process}")
+    tx.append(event, f"lost:{keys.crew(record.run, record.member)}:{record.process}")
 
 
 def revive_dispatcher(tx: Tx, holder: str, dead: CrewRecord | None) -> bool:

@@ -31,13 +31,16 @@ def open_home_ledger(home: Home, clock: Clock, lock_wait_s: float = LOCK_WAIT_S)
 
 def bind(home: Home, ledger: Store) -> None:
     """Makes this home the one that works with the ledger. Two crews on one ledger would take each other for dead, so
-    another home is refused while the first has unfinished runs. A file is its home's own, wherever it came from."""
+    another home is refused while the first has unfinished runs. A file is its home's own, wherever it came from, and
+    whoever has copied it to a server may have it there."""
     mine = {"host": ledger.host, "path": home.path, "hostname": socket.gethostname()}
+    if not home.ledger_url:
+        mine = {**mine, "in": "file"}
 
     def fn(tx: Tx) -> None:
         document = tx.get(keys.HOME)
         if document is not None and document.body["host"] != mine["host"]:
-            if home.ledger_url and tx.keys(keys.ACTIVE):
+            if home.ledger_url and _is_on_server(document.body) and tx.keys(keys.ACTIVE):
                 raise RefusedError(
                     f"this ledger has unfinished runs of another home: {_words(document.body)}",
                     hint="end them there with dogwatch kill RUN; where that machine is gone: dogwatch ledger adopt",
@@ -93,7 +96,7 @@ def bound_to(reader: Reader) -> tuple[str, int]:
 def refuse_other_home(home: Home, ledger: Store) -> None:
     """RefusedError where the ledger is that of another home: reading is all that this one may do."""
     document = ledger.read(lambda reader: reader.get(keys.HOME)) if home.ledger_url else None
-    if document is not None and document.body["host"] != ledger.host:
+    if document is not None and document.body["host"] != ledger.host and _is_on_server(document.body):
         raise RefusedError(
             f"this ledger is that of another home: {_words(document.body)}",
             hint="do it there; where that machine is gone for good: dogwatch ledger adopt",
@@ -114,6 +117,11 @@ def host_or_none(home: Home) -> str:
         return host_of(home)
     except OSError:
         return ""
+
+
+def _is_on_server(bound: Json) -> bool:
+    """Whether the home worked with the ledger on a server, and may do so still: of a file, this is a copy."""
+    return bound.get("in") != "file"
 
 
 def _words(bound: Json) -> str:

@@ -69,7 +69,7 @@ def _run(key: str, body: Body, host: str) -> Upgraded:
     kept = {name: value for name, value in body.items() if name not in ("project", "output")}
     project, output = str(body["project"]), str(body["output"])
     below = f"{project}/"
-    is_below = project.startswith("/") and output.startswith(below) and output != below
+    is_below = project.startswith("/") and not project.endswith("/") and output.startswith(below) and output != below
     found = {"root": project, "path": output.removeprefix(below)} if is_below else _folder(output)
     return key, {**kept, "project_folder": _folder(project), "output_folder": found}
 

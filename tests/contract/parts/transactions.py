@@ -40,6 +40,10 @@ class TransactionContract:
         assert store.read(lambda reader: reader.leases("")) == []
         assert store.run(lambda tx: tx.push("queue", {}, "item")) == "item"
 
+    def test_the_host_is_the_same_for_the_store_and_all_that_it_runs(self, opener: Opener) -> None:
+        store = opener()
+        assert store.run(lambda tx: tx.host) == store.read(lambda reader: reader.host) == store.host
+
     def test_an_error_that_the_function_catches_does_not_undo_the_rest(self, opener: Opener) -> None:
         store = opener()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from dogwatch.coordination.ledgers import open_home_ledger
@@ -26,9 +25,7 @@ def until(name: str) -> dict[str, Any]:
 
 def set_up(fleet: Fleet, memory_mb: int, agent_mb: int = 60, **settings: object) -> None:
     """Before anything is started."""
-    Path(fleet.home.path).mkdir(mode=0o700)
-    lines = {"memory": f"{memory_mb} MB", "agent_memory": "off", **QUICK, **settings}
-    Path(fleet.home.host).write_text("".join(f"{name}: {value}\n" for name, value in lines.items()))
+    fleet.settings(**{"memory": f"{memory_mb} MB", "agent_memory": "off", **QUICK, **settings})
     profile = MemoryProfile(harness="scripted", pipeline="", role="", peaks={"all": (agent_mb * MB,) * 6})
     with closing(open_home_ledger(fleet.home, SystemClock())) as ledger:
         ledger.run(lambda tx: save(tx, profile))

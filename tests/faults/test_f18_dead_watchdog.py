@@ -11,7 +11,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from dogwatch.crew.shared.membership import SILENT_S
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import life
@@ -21,10 +20,12 @@ from support.helpers import wait_for
 
 UNTIL_GO = {"tool": {"command": ["sh", "-c", 'until test -e "$DOGWATCH_PROJECT/go"; do sleep 0.1; done']}}
 CLERK = on_dispatch(UNTIL_GO, "continue")
+SILENT_S = 8.0
 
 
 def at_work(fleet: Fleet, writer: dict[str, Any]) -> str:
     """A run with a writer and a clerk who are in the middle of their tasks; the clerk goes on until `go` is there."""
+    fleet.settings(silent_s=SILENT_S)
     run = fleet.launch(fleet.spec(beside("writer", "clerk", limits={}), {"writer": writer, "clerk": CLERK}))
     wait_for(lambda: fleet.deeds("writer", "turn_start") and fleet.deeds("clerk", "tool_start"), 60, fleet.tail)
     return run

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from dogwatch.crew.shared.membership import SILENT_S
 from dogwatch.model.process import ProcessId
 from dogwatch.world.processes import crew_processes, identify, life, marked
 from faults.watching import assert_unnoticed, beside, on_dispatch, process_of, watch
@@ -26,6 +25,7 @@ from support.helpers import wait_for
 HOUR_S = 3600.0
 MASS_HOLD_S = 3.0
 CLAIM_S = 4.0
+SILENT_S = 8.0
 UNTIL_GO = {"tool": {"command": ["sh", "-c", 'until test -e "$DOGWATCH_PROJECT/go"; do sleep 0.1; done']}}
 
 SITECUSTOMIZE = """
@@ -184,6 +184,7 @@ def test_f19_whoever_slept_together_with_the_crew_is_not_taken_for_stalled_when_
     fleet: ClockedFleet, step_s: float, still_s: float
 ) -> None:
     """Suspended: the wall clock is hours ahead. Frozen (a paused container): both clocks go on and nobody runs."""
+    fleet.settings(silent_s=SILENT_S)
     limits = {"nudge_s": 2, "claim_s": CLAIM_S, "probe_s": 2, "mass_hold_s": 2 * MASS_HOLD_S}
     scenarios = {
         "writer": on_dispatch(UNTIL_GO, "continue"),

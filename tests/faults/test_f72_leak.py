@@ -9,8 +9,8 @@ from faults.shortage import QUICK, set_up, until, wait_zone
 from support.fleet import Fleet
 from support.helpers import wait_for
 
-MACHINE_MB, LEAK_MB, LEAK_S = 1200, 1080, 76
-"""Growth is known after a minute; RED, with a tenth of the machine left, comes later than that."""
+MACHINE_MB, LEAK_MB, LEAK_S, GROWTH_S = 1200, 1080, 45, 10
+"""Growth is known after five looks, one every five seconds; RED, with a tenth of the machine left, comes later."""
 QUICK_WORK = {"work_s": 0.2}
 LEAKER: dict[str, Any] = {
     **QUICK_WORK,
@@ -43,7 +43,7 @@ def pipeline() -> dict[str, Any]:
 
 
 def test_f72_a_leaker_is_named_with_its_growth_and_only_idle_workers_rest_until_they_are_needed(fleet: Fleet) -> None:
-    set_up(fleet, MACHINE_MB)
+    set_up(fleet, MACHINE_MB, growth_s=GROWTH_S)
     run = fleet.launch(fleet.spec(pipeline(), {"leaker": LEAKER, "worker": WORKER, "helper": dict(QUICK_WORK)}))
     red = wait_zone(fleet, "RED")
     assert red.sensor == "available"

@@ -15,13 +15,13 @@ from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.usage import AgentTally
 from dogwatch.crew.captain.captain import FAILURES_MAX, Captain
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import BEAT_S, SILENT_S, join
+from dogwatch.crew.shared.membership import BEAT_S, join
 from dogwatch.crew.shared.worlds import Request
 from dogwatch.crew.watchdog.watchdog import Watchdog
 from dogwatch.ledger.api import START, Lease, StoredEvent
 from dogwatch.ledger.records import change, load_run
 from dogwatch.ledger.sqlite import SqliteStore
-from dogwatch.model.memory import HostSettings, Readings
+from dogwatch.model.memory import SILENT_S, HostSettings, Readings
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import ByteCheck, Dispatch, Gate, Limits, Notify, Output, Phase, Plan, Role
 from dogwatch.model.process import ProcessId

@@ -146,6 +146,7 @@ def test_up_without_anything_to_do_is_fine_and_finds_the_same_dispatcher(fleet: 
 def test_stopped_crew_members_are_noticed_as_silent_and_replaced_and_the_run_delivers(fleet: Fleet) -> None:
     until_go = {"tool": {"command": ["sh", "-c", 'until test -e "$DOGWATCH_PROJECT/go"; do sleep 0.1; done']}}
     scenario = {"work_s": 0.2, "rules": [{"on": "dispatch", "do": [until_go, "continue"]}]}
+    fleet.settings(silent_s=8)
     run = fleet.launch(fleet.spec(pipeline(), {"writer": scenario, "other": QUICK}))
     fleet.wait_event("message_delivered", "writer")
     stopped = [fleet.crew("captain", run), fleet.crew("watchdog", run)]

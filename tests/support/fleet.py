@@ -68,6 +68,11 @@ class Fleet:
             self._ledger = open_home_ledger(self.home, SystemClock())
         return self._ledger
 
+    def settings(self, **lines: object) -> None:
+        """What the operator has set for this host; before anything is started."""
+        Path(self.home.path).mkdir(mode=0o700, exist_ok=True)
+        Path(self.home.host).write_text("".join(f"{name}: {value}\n" for name, value in lines.items()))
+
     def spec(self, text: dict[str, Any], scenarios: Mapping[str, Any]) -> Path:
         """Writes a pipeline file with its scenarios (JSON is YAML), thresholds in seconds and a ground-truth log."""
         for role, scenario in scenarios.items():

@@ -42,6 +42,8 @@ confidence: 0.9
 calm_s: 30
 idle_s: 900
 cycle_s: 60.5
+growth_s: 30
+silent_s: 20
 """
 
 
@@ -70,6 +72,8 @@ def test_all_settings_are_read() -> None:
         calm_s=30.0,
         idle_s=900.0,
         cycle_s=60.5,
+        growth_s=30.0,
+        silent_s=20.0,
     )
 
 
@@ -129,6 +133,8 @@ def test_the_limit_of_agents_can_be_switched_off(text: str) -> None:
         ("idle_s: 10 min", "no number of seconds"),
         ("cycle_s: true", "no number of seconds"),
         ("cycle_s: 4", "no number of seconds from 5"),
+        ("growth_s: 241", "no number of seconds from 5 to 240"),
+        ("silent_s: 5", "no number of seconds from 6"),
         ("calm_s: 86400", "no number of seconds from 1 to 3600"),
         ("agents: 4\nagents: 40", "'agents' stands there twice"),
         ("roles: {a: 1, b: 2, a: 3}", "'a' stands there twice"),

@@ -14,6 +14,8 @@ ZONES: tuple[Zone, ...] = ("GREEN", "YELLOW", "RED")
 
 GB = 1024**3
 CALM_S, IDLE_S, CYCLE_S = 60.0, 600.0, 120.0
+GROWTH_S = 60.0
+SILENT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,10 @@ class HostSettings:
     """So long a worker that may be needed again must have been idle before it is sent to rest."""
     cycle_s: float = CYCLE_S
     """One reclaim for shortage in so much time: the next look must see what the last one has brought."""
+    growth_s: float = GROWTH_S
+    """So long an agent must have been looked at before its growth is known."""
+    silent_s: float = SILENT_S
+    """A crew member that lives and has given no sign of life for so long makes no progress: it is ended."""
 
     @property
     def caps(self) -> dict[str, int]:

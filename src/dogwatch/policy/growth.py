@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from dogwatch.model.memory import GB, Readings
+from dogwatch.model.memory import GB, GROWTH_S, Readings
 from dogwatch.model.process import ProcessId
 
 MB = 1024**2
 WINDOW_S = 300.0
 """Looks older than this say nothing of how it grows now."""
-SPAN_MIN_S = 60.0
 LOOKS_MIN = 5
 LOOKS_MAX = 600
 GROWTH_MIN_BYTES = 10 * MB
@@ -42,9 +41,9 @@ class Growth:
         for agent, memory in readings.agents.items():
             self.note(agent, mono, memory.rss_bytes, roots.get(agent))
 
-    def rated(self, readings: Readings) -> Readings:
+    def rated(self, readings: Readings, span_s: float = GROWTH_S) -> Readings:
         """The same readings with the growth of each agent as far as it was noted."""
-        agents = {a: replace(memory, growth_bytes_min=self.rate(a)) for a, memory in readings.agents.items()}
+        agents = {a: replace(memory, growth_bytes_min=self.rate(a, span_s)) for a, memory in readings.agents.items()}
         return replace(readings, agents=agents)
 
     def note(self, agent: str, mono: float, rss_bytes: int, root: ProcessId | None = None) -> None:
@@ -61,14 +60,14 @@ class Growth:
         while looks[0][0] < mono - WINDOW_S:
             looks.popleft()
 
-    def rate(self, agent: str) -> float | None:
-        """Bytes a minute; None until it was looked at for long enough.
+    def rate(self, agent: str, span_s: float = GROWTH_S) -> float | None:
+        """Bytes a minute; None until it was looked at for so long.
 
         The median of the slopes between each look of the older half and its partner in the younger half (Theil's
         incomplete method): what a tool takes for a moment does not count, and it costs one sort of half the looks.
         """
         seen = self._seen.get(agent)
-        if seen is None or len(seen.looks) < LOOKS_MIN or seen.looks[-1][0] - seen.looks[0][0] < SPAN_MIN_S:
+        if seen is None or len(seen.looks) < LOOKS_MIN or seen.looks[-1][0] - seen.looks[0][0] < span_s:
             return None
         if seen.still_since <= seen.looks[0][0]:
             return 0.0

@@ -140,4 +140,7 @@ _KNOWN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "calm_s": ("calm_s", _seconds(1, 3600)),
     "idle_s": ("idle_s", _seconds(1, 86_400)),
     "cycle_s": ("cycle_s", _seconds(5, 3600)),
+    "growth_s": ("growth_s", _seconds(5, 240)),
+    # Whoever waits for another's transaction is silent for up to four seconds, and that is no reason to end it.
+    "silent_s": ("silent_s", _seconds(6, 3600)),
 }

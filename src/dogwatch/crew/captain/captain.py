@@ -25,7 +25,7 @@ from dogwatch.crew.captain.subagents import look_after_overdue
 from dogwatch.crew.captain.verifying import look_for_progress, verify
 from dogwatch.crew.captain.versions import look_after_versions
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, keep_dispatcher, renew, silent_s
+from dogwatch.crew.shared.membership import BEAT_S, Awake, Reviver, allowed_silence_s, keep_dispatcher, renew, silent_s
 from dogwatch.crew.shared.worlds import CaptainWorld
 from dogwatch.door.answering import answer, load_verbs
 from dogwatch.errors import LedgerError, StaleError
@@ -225,7 +225,7 @@ class Captain:
 
     def _end_silent(self, world: CaptainWorld, ledger: Store, now: Moment) -> None:
         """Before anything is written: a member that is stopped in the middle of a transaction holds the ledger."""
-        if not self._awake.can_judge(now):
+        if not self._awake.can_judge(now, allowed_silence_s(world.eyes)):
             return
         others = (keys.crew(self.run, "watchdog"), keys.dispatcher(ledger.host))
         for record in ledger.read(lambda r: [load(r, CrewRecord, key) for key in others]):

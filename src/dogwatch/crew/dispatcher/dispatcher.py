@@ -12,7 +12,7 @@ from dogwatch.crew.dispatcher.queueing import admit_runs, free_permits
 from dogwatch.crew.dispatcher.reclaiming import order_reclaim
 from dogwatch.crew.dispatcher.zoning import MemoryWatch
 from dogwatch.crew.shared.log import Log
-from dogwatch.crew.shared.membership import Awake, Reviver, renew, silent_s
+from dogwatch.crew.shared.membership import Awake, Reviver, allowed_silence_s, renew, silent_s
 from dogwatch.crew.shared.worlds import DispatcherWorld
 from dogwatch.errors import LedgerError
 from dogwatch.ledger.api import Lease, Reader, Store
@@ -75,7 +75,7 @@ class Dispatcher:
         """Before anything is written: a captain that is stopped in the middle of a transaction holds the ledger. So may
         its watchdog, and where the captain cannot end that, nobody else would."""
         silent: dict[str, float] = {}
-        if not self._awake.can_judge(now):
+        if not self._awake.can_judge(now, allowed_silence_s(world.eyes)):
             return silent
         for run, captain in captains.items():
             quiet_s = silent_s(world.eyes, captain, now)

@@ -128,7 +128,11 @@ class MemoryWatch:
     def _rated(self, host: HostRecord) -> HostRecord:
         """With the growth of each agent: only for the record, because to find it out costs more than the look. What was
         written of this look has it already."""
-        return host if host is self._written else replace(host, readings=self._growth.rated(host.readings))
+        return (
+            host
+            if host is self._written
+            else replace(host, readings=self._growth.rated(host.readings, host.settings.growth_s))
+        )
 
     def _write(
         self, ledger: Store, lease: Lease, before: HostRecord | None, host: HostRecord, runs: Sequence[str]

@@ -19,8 +19,6 @@ from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
 
 BEAT_S = 2.0
-SILENT_S = 15.0
-"""A member that lives and has given no sign of life for this long makes no progress."""
 RESTART_PAUSE_S = 0.5
 JOIN_S = 5.0
 """How long a member that was started may take to join."""
@@ -66,21 +64,28 @@ class Awake:
         """The step was held up by the ledger, perhaps by the very member that is silent: that was no sleep."""
         self._latest = None
 
-    def can_judge(self, now: Moment) -> bool:
-        """To be asked in every step."""
-        if self._latest is not None and now.since(self._latest) > SILENT_S / 3:
+    def can_judge(self, now: Moment, allowed_s: float) -> bool:
+        """To be asked in every step; `allowed_s` is how long the others may be silent."""
+        if self._latest is not None and now.since(self._latest) > allowed_s / 3:
             self._since = now
         self._latest = now
-        return self._since is None or now.since(self._since) > SILENT_S
+        return self._since is None or now.since(self._since) > allowed_s
+
+
+def allowed_silence_s(eyes: CrewEyes) -> float:
+    """How long a member may give no sign of life on this host."""
+    settings, _ = eyes.settings()
+    return settings.silent_s
 
 
 def silent_s(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> float | None:
     """How long the member has lived without progress; None where that is not too long. A new one has given no sign
     yet: it gets as long as any."""
-    if record is None or eyes.life(record.process) != "alive" or now.since(record.started) <= SILENT_S:
+    allowed_s = allowed_silence_s(eyes)
+    if record is None or eyes.life(record.process) != "alive" or now.since(record.started) <= allowed_s:
         return None
     quiet_s = eyes.silence_s(record.member, record.run, now)
-    return quiet_s if quiet_s is not None and quiet_s > SILENT_S else None
+    return quiet_s if quiet_s is not None and quiet_s > allowed_s else None
 
 
 def is_silent(eyes: CrewEyes, record: CrewRecord | None, now: Moment) -> bool:

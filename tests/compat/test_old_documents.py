@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dogwatch.errors import LedgerSealedError
+from dogwatch.errors import LedgerSealedError, RefusedError
 from dogwatch.ledger import open_store, upgrades
-from dogwatch.ledger.api import Document, Store
+from dogwatch.ledger.api import Store
 from dogwatch.ledger.facts import unseal
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.ledger.records import load_all
@@ -209,18 +209,32 @@ def test_a_move_of_an_older_program_can_be_given_up(old: Old) -> None:
     assert keys.host(HOST) in old.rows()
 
 
-def test_on_a_server_the_records_are_those_of_the_home_that_works_with_it(postgres: object, database: str) -> None:
-    """Whoever opens it first after the upgrade may be somebody else."""
+OWNER = "fedcba9876543210"
+
+
+@pytest.fixture
+def owned(database: str) -> Old:
+    """One on a server that another home works with."""
     restore(database, HERE / "postgres-runs-v2.sql")
     ledger = Old("postgresql", database)
-    ledger.put("home", '{"host":"fedcba9876543210","path":"/h","hostname":"m"}')
-    with closing(ledger.open()) as store:
+    ledger.put("home", f'{{"host":"{OWNER}","path":"/h","hostname":"m"}}')
+    return ledger
 
-        def keys_of(prefix: str) -> list[str]:
-            return list(store.read(lambda reader: reader.keys(prefix)))
 
-        assert keys_of("host") == [keys.host("fedcba9876543210")]
-        assert not keys_of(keys.permits(HOST))
-        found: Document | None = store.read(lambda reader: reader.get(keys.HOME))
-        assert found is not None
-        assert found.revision == 3
+def test_who_only_reads_does_not_change_records_under_the_feet_of_an_older_crew(owned: Old) -> None:
+    before = owned.rows()
+    with pytest.raises(RefusedError) as caught:
+        owned.open()
+    assert f"has version 2, and the home that works with it has not brought it to {VERSION} yet" in caught.value.message
+    assert "ledger adopt" in caught.value.hint
+    assert (owned.rows(), owned.version()) == (before, 2)
+
+
+@pytest.mark.parametrize("who", ["the home that works with it", "one that is about to adopt it"])
+def test_on_a_server_the_records_are_those_of_the_home_that_works_with_it(owned: Old, who: str) -> None:
+    host, maintenance = (OWNER, False) if who.startswith("the") else (HOST, True)
+    with closing(open_store(owned.place, ManualClock(), host=host, maintenance=maintenance)) as store:
+        assert store.read(lambda reader: reader.keys("host")) == [keys.host(OWNER)]
+        assert not store.read(lambda reader: reader.keys(keys.permits(HOST)))
+        assert store.read(lambda reader: reader.keys(keys.permits(OWNER)))
+    assert owned.version() == VERSION

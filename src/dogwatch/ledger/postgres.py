@@ -346,7 +346,7 @@ class PostgresStore:
         try:
             if session.version < SERVER_VERSION_MIN:
                 raise postgres_errors.too_old(self._name, session.version)
-            facts = bring_up_to_date(session, self._name, self._host)
+            facts = bring_up_to_date(session, self._name, self._host, maintenance=self._maintenance)
             if not self._maintenance:
                 refuse_moved(self._name, facts)
             if self._maintenance:

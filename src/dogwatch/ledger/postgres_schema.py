@@ -17,7 +17,7 @@ from typing import Any
 from dogwatch.ledger.migrations import VERSION
 from dogwatch.ledger.postgres_errors import SEALED
 from dogwatch.ledger.postgres_session import CHANGING, CHANNEL, ServerError, Session
-from dogwatch.ledger.refusals import too_new
+from dogwatch.ledger.refusals import not_upgraded, too_new
 from dogwatch.ledger.upgrades import upgrade_documents, working_host
 
 XID = "pg_current_xact_id()::text::bigint"
@@ -135,14 +135,15 @@ RING = f"""
 notification to every listener, so one for each commit would be the end of a large fleet."""
 
 
-def bring_up_to_date(session: Session, name: str, host: str) -> dict[str, str]:
-    """Creates or migrates the tables, in one transaction, and returns the ledger's facts. `host` is this one."""
+def bring_up_to_date(session: Session, name: str, host: str, *, maintenance: bool) -> dict[str, str]:
+    """Creates or migrates the tables, in one transaction, and returns the ledger's facts. `host` is this one. A
+    ledger that another one works with is brought up to date there, or for `maintenance`."""
     facts = _facts(session)
     version = int(facts.get("version", 0))
     if version > VERSION:
         raise too_new(name, version, VERSION)
     if version < VERSION:
-        _migrate(session, host)
+        _migrate(session, name, host, maintenance=maintenance)
         facts = _facts(session)
     newest, following = _positions(session)
     if newest >= following + int(facts["offset"]):
@@ -160,11 +161,14 @@ def _facts(session: Session) -> dict[str, str]:
     return {row[0]: row[1] for row in session.ask("SELECT name, value FROM dogwatch.facts")}
 
 
-def _migrate(session: Session, host: str) -> None:
+def _migrate(session: Session, name: str, host: str, *, maintenance: bool) -> None:
     def fn() -> None:
         session.ask("SELECT pg_advisory_xact_lock(?)::text", (_LOCK,))
         # Looked at only behind the lock: another process may have made the steps meanwhile.
         version = int(_facts(session).get("version", 0))
+        working = working_host(_Documents(session)) if version else ""
+        if 0 < version < VERSION and working not in ("", host) and not maintenance:
+            raise not_upgraded(name, version, VERSION)
         if not version:
             session.ask("CREATE SCHEMA IF NOT EXISTS dogwatch")
         for number, statements in sorted(STEPS.items()):
@@ -172,7 +176,7 @@ def _migrate(session: Session, host: str) -> None:
                 for statement in statements:
                     session.ask(statement)
         if 0 < version < VERSION:
-            _upgrade(session, version, host)
+            _upgrade(session, version, working or host)
         session.ask("UPDATE dogwatch.facts SET value = ? WHERE name = 'version'", (str(VERSION),))
 
     _in_transaction(session, fn)
@@ -181,19 +185,19 @@ def _migrate(session: Session, host: str) -> None:
 def _upgrade(session: Session, version: int, host: str) -> None:
     """Also in a ledger that was moved away: where the move is given up, it is worked with again."""
     session.ask("LOCK TABLE dogwatch.documents IN ACCESS EXCLUSIVE MODE")
-    session.ask("SET LOCAL search_path TO dogwatch")
-    sealed = session.ask("SELECT 1 FROM facts WHERE name = 'sealed'")
+    sealed = session.ask("SELECT 1 FROM dogwatch.facts WHERE name = 'sealed'")
     if sealed:
-        session.ask("ALTER TABLE documents DISABLE TRIGGER sealed")
-    documents = _Documents(session)
-    upgrade_documents(documents, version, working_host(documents) or host)
+        session.ask("ALTER TABLE dogwatch.documents DISABLE TRIGGER sealed")
+    upgrade_documents(_Documents(session), version, host)
     if sealed:
-        session.ask("ALTER TABLE documents ENABLE TRIGGER sealed")
+        session.ask("ALTER TABLE dogwatch.documents ENABLE TRIGGER sealed")
 
 
 class _Documents:
     def __init__(self, session: Session) -> None:
         self._session = session
+        # Only for this transaction: a pooler lends the connection to others.
+        session.ask("SET LOCAL search_path TO dogwatch")
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> Sequence[tuple[Any, ...]]:
         """What a statement returns."""

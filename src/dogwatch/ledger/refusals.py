@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dogwatch.errors import LedgerSealedError, LedgerTooNewError
+from dogwatch.errors import LedgerSealedError, LedgerTooNewError, RefusedError
 
 SEALED = "sealed"
 """The fact where the ledger was moved to, or is being moved to while MOVING is there too."""
@@ -50,4 +50,13 @@ def too_new(name: str, version: int, known: int) -> LedgerTooNewError:
     return LedgerTooNewError(
         f"the ledger {name} has version {version}, and this dogwatch knows versions up to {known}",
         hint="nothing was changed; upgrade dogwatch, or set DOGWATCH_HOME or DOGWATCH_LEDGER to another one",
+    )
+
+
+def not_upgraded(name: str, version: int, known: int) -> RefusedError:
+    """The home that works with this ledger may still be at work, with an older dogwatch: nobody may change its records
+    under its feet."""
+    return RefusedError(
+        f"the ledger {name} has version {version}, and the home that works with it has not brought it to {known} yet",
+        hint="upgrade dogwatch there first; where that machine is gone for good: dogwatch ledger adopt",
     )

@@ -163,8 +163,8 @@ class World:
 
         agent = self.agents[name] = Agent(self, name, incarnation, self.scripts[name], did)
         process = ProcessId(BOOT, agent.root, agent.root)
-        old = self.records.get(name, AgentRecord(run="t-1", agent=name, role=name, busy=True))
         life = Running(since=self.moment, process=process, pane="%1")
+        old = self.records.get(name, AgentRecord(run="t-1", agent=name, role=name, busy=True, life=life))
         self.records[name] = replace(old, incarnation=incarnation, life=life)
 
     was_outside = False
@@ -233,6 +233,7 @@ class World:
             body=text,
             queued=self.moment,
             incarnation=self.records[to].incarnation,
+            delivery=Queued(),
         )
         self.time.after(0.1, self.post)
 

@@ -19,6 +19,7 @@ from dogwatch.actions.registry import register
 from dogwatch.actions.spawn import HOOK
 from dogwatch.guard.fast import is_harmless
 from dogwatch.harness.claude import HOOK_S
+from dogwatch.model.life import NotStarted
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord
 from dogwatch.world.home import Home
@@ -86,7 +87,7 @@ def _agent(home: Home) -> dict[str, str]:
     process = identify(os.getpid(), boot_id())
     assert isinstance(process, ProcessId)
     os.makedirs(home.run("bench-1"))
-    register(home, AgentRecord(run="bench-1", agent="writer", role="writer", incarnation=1), process)
+    register(home, AgentRecord(run="bench-1", agent="writer", role="writer", incarnation=1, life=NotStarted()), process)
     marks = {"DOGWATCH_HOME": home.path, "DOGWATCH_RUN": "bench-1", "DOGWATCH_ROLE": "writer"}
     spool = f"{home.run('bench-1')}/writer.spool"
     return {**os.environ, **marks, "DOGWATCH_INCARNATION": "1", "DOGWATCH_SPOOL": spool}

@@ -29,6 +29,7 @@ from dogwatch.model.events import KINDS, event_class
 from dogwatch.model.events.base import Event
 from dogwatch.model.events.schema import meaning, schema, type_words
 from dogwatch.model.folders import folder_at
+from dogwatch.model.life import NotStarted
 from dogwatch.model.lifecycle import LIFECYCLES, Lifecycle
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentRecord, RunRecord
@@ -443,7 +444,7 @@ def settings() -> str:
     limits = next(part for part in reference().split("\n## ") if part.startswith("`limits`"))
     start = Moment("", 0.0, 0.0)
     run = RunRecord(run="run", spec="", project_folder=folder_at(""), output_folder=folder_at(""), created=start)
-    told = agent_environment(Home("home"), run, AgentRecord(run="run", agent="agent", role="role"))
+    told = agent_environment(Home("home"), run, AgentRecord(run="run", agent="agent", role="role", life=NotStarted()))
     agents = {name: AGENT_VARIABLES[name] for name in told}
     return page(
         "`actions/spawn.py`, the models in `spec/` and the tables in `scripts/docs.py`",

@@ -20,7 +20,7 @@ from dogwatch.ledger.records import load_all
 from dogwatch.model import keys
 from dogwatch.model.admission import PermitRecord
 from dogwatch.model.memory import HostRecord
-from dogwatch.model.records import CrewRecord, GateRecord, RunRecord
+from dogwatch.model.records import GateRecord, RunRecord
 from dogwatch.testing.clock import ManualClock
 from support.postgres import database, postgres, restore
 
@@ -106,24 +106,20 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Old:
 def test_everything_of_the_host_is_found_under_its_id_and_the_rest_where_it_was(old: Old) -> None:
     before = old.rows()
     with closing(old.open()) as store:
-        host, dispatcher = store.read(
-            lambda r: (r.record(HostRecord, keys.host(HOST)), r.record(CrewRecord, keys.dispatcher(HOST)))
-        )
+        host = store.read(lambda r: r.record(HostRecord, keys.host(HOST)))
         permits = store.read(lambda r: load_all(r, PermitRecord, keys.permits(HOST)))
         runs = store.read(lambda r: load_all(r, RunRecord, keys.RUNS))
-        crew = store.read(lambda r: load_all(r, CrewRecord, keys.CREW))
         gates = store.read(lambda r: load_all(r, GateRecord, keys.gates("v-1")))
     assert host is not None
-    assert dispatcher is not None
-    assert {host.host, dispatcher.host, *(one.host for one in permits)} == {HOST}
-    assert {*(one.host for one in crew), *(one.host for one in gates)} == {HOST}
+    assert {host.host, *(one.host for one in permits), *(one.host for one in gates)} == {HOST}
     assert sorted(permit.key.replace(f"/{HOST}", "") for permit in permits) == [
         key for key in sorted(before) if key.startswith("permit/")
     ]
     assert [(run.project, run.output) for run in runs] == [("/project", "/out/v-1"), ("/project", "/out/v-2")]
     after = old.rows()
-    assert len(after) == len(before)
-    assert sorted(n for n, _ in after.values()) == sorted(n for n, _ in before.values()), "no revision is lost"
+    kept = {key: row for key, row in before.items() if not key.startswith("crew/")}
+    assert len(after) == len(kept) < len(before), "only the older crew's places are gone"
+    assert sorted(n for n, _ in after.values()) == sorted(n for n, _ in kept.values()), "no revision is lost"
     for key, row in before.items():
         if key.startswith(("plan/", "task/", "checkpoint/", "profile/", "history/", "counter/", "queue")):
             assert after[key] == row

@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from dogwatch.coordination.auditing import disagreements
+from dogwatch.crew.shared.membership import join
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load_run
 from dogwatch.model.events import decode_event
 from dogwatch.model.moment import Moment
+from dogwatch.model.process import ProcessId
 from dogwatch.sim.machine import Machine
 from dogwatch.testing.clock import ManualClock
 from support.helpers import events_of
@@ -81,3 +83,21 @@ def test_a_crew_of_today_brings_an_old_run_to_its_end(old: Store, clock: ManualC
     assert {task.state for task in view.tasks.values()} == {"accepted"}
     assert [event.agent for event in machine.events("message_acknowledged", run="v-2")] == ["judge"]
     assert list(old.read(lambda reader: list(disagreements(reader)))) == []
+
+
+def test_members_of_an_older_crew_have_lost_their_places(old: Store) -> None:
+    """They would read the new records as empty ones, and write them so."""
+    members = ("captain", "watchdog", "dispatcher")
+    assert not [lease for lease in old.read(lambda reader: reader.leases("")) if lease.name.startswith(members)]
+    assert not old.read(lambda reader: reader.scan("crew/"))
+
+
+def test_members_of_todays_crew_keep_their_places_when_the_ledger_is_opened_again(tmp_path: Path) -> None:
+    place, clock = str(tmp_path / "ledger.db"), ManualClock()
+    process = ProcessId(clock.now().boot, 5, 6)
+    with closing(open_store(place, clock)) as store:
+        lease = join(store, "captain", "v-1", process, lambda _: "alive", clock.now())
+        assert lease is not None
+        with closing(open_store(place, clock)) as again:
+            assert again.read(lambda reader: reader.leases("captain/v-1")) == [lease]
+        store.run(lambda tx: tx.renew(lease, 30.0))

@@ -20,6 +20,7 @@ from dogwatch.errors import DogwatchError, LedgerError, LedgerLockedError
 from dogwatch.ledger import open_store
 from dogwatch.ledger.api import START, Clock, Item, Lease, Reader, Store, StoredEvent, Tx
 from dogwatch.ledger.records import change, load, load_all, save
+from dogwatch.model.life import NotStarted
 from dogwatch.model.records import AgentRecord, TaskRecord
 from dogwatch.model.redact import Redactor
 from dogwatch.sim.ledger import SimLedger, SimStore
@@ -410,8 +411,11 @@ def test_one_document_may_be_read_as_different_kinds() -> None:
         return [load(reader, TaskRecord, task.key), load(reader, AgentRecord, AGENT.key), reader.get(task.key)]
 
     assert store.read(look)[:2] == [task, None]
-    store.run(lambda tx: tx.put("task/run/t", {"run": "run", "agent": "a", "role": "r"}))
-    assert store.read(lambda reader: load(reader, AgentRecord, task.key)) == AgentRecord(run="run", agent="a", role="r")
+    store.run(
+        lambda tx: tx.put("task/run/t", {"run": "run", "agent": "a", "role": "r", "life": {"kind": "not_started"}})
+    )
+    again = AgentRecord(run="run", agent="a", role="r", life=NotStarted())
+    assert store.read(lambda reader: load(reader, AgentRecord, task.key)) == again
 
 
 def test_what_the_writer_does_with_its_body_later_changes_nothing() -> None:

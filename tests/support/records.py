@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dogwatch.model.life import Running
+from dogwatch.model.delivery import Queued
+from dogwatch.model.life import NotStarted, Running
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import AgentRecord, MessageRecord
@@ -15,8 +16,9 @@ LONG_AGO = Moment("boot", 1.0, 1.0)
 
 
 def agent_record(agent: str = "writer", **facts: Any) -> AgentRecord:
-    """The first incarnation of an agent, with nothing known of its process."""
-    return AgentRecord(**{"run": RUN, "agent": agent, "role": agent, "incarnation": 1, **facts})
+    """The first incarnation of an agent, which was not started yet."""
+    plain = {"run": RUN, "agent": agent, "role": agent, "incarnation": 1, "life": NotStarted()}
+    return AgentRecord(**{**plain, **facts})
 
 
 def living_agent(agent: str = "writer", *, since: Moment, process: ProcessId = PROCESS, **facts: Any) -> AgentRecord:
@@ -41,5 +43,6 @@ def message_record(**facts: Any) -> MessageRecord:
         "body": "",
         "queued": LONG_AGO,
         "incarnation": 1,
+        "delivery": Queued(),
     }
     return MessageRecord(**{**plain, **facts})

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dogwatch.ledger.api import Reader, Tx
-from dogwatch.ledger.records import load, load_all, load_whole, save
+from dogwatch.ledger.records import UNREADABLE, load, load_all, load_whole, save
 from dogwatch.model import keys
 from dogwatch.model.admission import Answer, Launch, PermitRecord, WaitRecord
 from dogwatch.model.codec import decode
@@ -135,9 +135,13 @@ def is_gone(reader: Reader, permit: PermitRecord, life: Life) -> bool:
     if launch.kind == "process":
         return True
     if launch.kind == "agent":
-        agent = load(reader, AgentRecord, keys.agent(launch.run, launch.agent))
+        try:
+            agent = load(reader, AgentRecord, keys.agent(launch.run, launch.agent))
+        except UNREADABLE:
+            return False  # one broken record must not stop everybody at the gate; its run's end gives the place back
         if agent is None:
             return True
+        # When its run ended it may have been about to start: then the permit stays until the run is cleared.
         current, may_start = agent.process, isinstance(agent.life, Starting | Finished)
     else:
         document = reader.get(launch.holder.replace(":", "/", 1))

@@ -15,7 +15,7 @@ from dogwatch.ledger.records import change, load, load_all, save
 from dogwatch.model import keys
 from dogwatch.model.brief import Header
 from dogwatch.model.codec import encode
-from dogwatch.model.delivery import Acknowledged, Expired, Read
+from dogwatch.model.delivery import Acknowledged, Expired, Queued, Read
 from dogwatch.model.events.mail import MessageAcknowledged, MessageExpired, MessageRead, MessageSent
 from dogwatch.model.records import AgentRecord, MessageRecord
 from dogwatch.model.view import RunView
@@ -61,6 +61,7 @@ def letter(
         body=body,
         queued=tx.now,
         incarnation=agent.incarnation,
+        delivery=Queued(),
     )
 
 

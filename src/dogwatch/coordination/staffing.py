@@ -13,6 +13,7 @@ from dogwatch.errors import NotFoundError, RefusedError, UsageError
 from dogwatch.ledger.api import Tx
 from dogwatch.ledger.records import load, save
 from dogwatch.model.events.agents import AgentStaffed
+from dogwatch.model.life import NotStarted
 from dogwatch.model.names import NAME, RESERVED_ROLES, incarnation_name
 from dogwatch.model.records import AgentRecord, RunRecord
 from dogwatch.model.view import RunView
@@ -24,7 +25,8 @@ def staff(
     """A new agent with one of the plan's roles. It takes over how often its `predecessor` has failed: a new name is no
     new beginning. Where the plan does not name it and it succeeds nobody, an event says why it is there."""
     run = view.run.run
-    record = AgentRecord(run=run, agent=name, role=role, incarnation=1, name=incarnation_name(run, name, 1))
+    first = incarnation_name(run, name, 1)
+    record = AgentRecord(run=run, agent=name, role=role, incarnation=1, name=first, life=NotStarted())
     _check(tx, view, record)
     if predecessor is not None:
         inherited = replace(

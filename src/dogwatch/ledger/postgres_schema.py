@@ -18,7 +18,7 @@ from dogwatch.ledger.migrations import VERSION
 from dogwatch.ledger.postgres_errors import SEALED
 from dogwatch.ledger.postgres_session import CHANGING, CHANNEL, ServerError, Session
 from dogwatch.ledger.refusals import not_upgraded, too_new
-from dogwatch.ledger.upgrades import upgrade_documents, working_host
+from dogwatch.ledger.upgrades import fence_out, upgrade_documents, working_host
 
 XID = "pg_current_xact_id()::text::bigint"
 _LOCK = 0x44475748
@@ -188,7 +188,10 @@ def _upgrade(session: Session, version: int, host: str) -> None:
     sealed = session.ask("SELECT 1 FROM dogwatch.facts WHERE name = 'sealed'")
     if sealed:
         session.ask("ALTER TABLE dogwatch.documents DISABLE TRIGGER sealed")
-    upgrade_documents(_Documents(session), version, host)
+    documents = _Documents(session)
+    if not sealed:
+        fence_out(documents)
+    upgrade_documents(documents, version, host)
     if sealed:
         session.ask("ALTER TABLE dogwatch.documents ENABLE TRIGGER sealed")
 

@@ -12,7 +12,7 @@ from typing import Any
 from dogwatch.ledger import sqlite_errors
 from dogwatch.ledger.migrations import APPLICATION_ID, MIGRATIONS, VERSION
 from dogwatch.ledger.refusals import refuse_moved, too_new
-from dogwatch.ledger.upgrades import upgrade_documents
+from dogwatch.ledger.upgrades import fence_out, upgrade_documents
 
 WAL_BYTES_KEPT_MAX = 64 * 1024 * 1024
 UNLOCKED = "mode=ro&immutable=1"
@@ -140,7 +140,10 @@ def _upgrade(connection: sqlite3.Connection, version: int, host: str) -> None:
     ).fetchall()
     for name, _ in sealing:
         connection.execute(f"DROP TRIGGER {name}")
-    upgrade_documents(_Documents(connection), version, host)
+    documents = _Documents(connection)
+    if not sealing:
+        fence_out(documents)
+    upgrade_documents(documents, version, host)
     for _, statement in sealing:
         connection.execute(statement)
 

@@ -33,7 +33,8 @@ class Documents(Protocol):
 
 
 def upgrade_to_3(key: str, body: Body, host: str) -> Upgraded:
-    """What belongs to one host says to which; a run's folders are a root and a path below it."""
+    """What belongs to one host says to which; a run's folders are a root and a path below it; an agent's
+    life and a message's delivery are one value each."""
     word = key.partition("/")[0]
     return _TO_3[word](key, body, host) if word in _TO_3 else None
 
@@ -116,6 +117,15 @@ def upgrade_documents(documents: Documents, version: int, host: str) -> None:
             if upgraded is not None:
                 _replace(documents, key, *upgraded)
         last = (page[-1][0],)
+
+
+def fence_out(documents: Documents) -> None:
+    """Takes the places of crew members that an older version has started. They would read the new records as empty ones
+    and write them so; a member that has lost its place leaves."""
+    for (key,) in documents.rows("SELECT key FROM documents WHERE key >= 'crew/' AND key < 'crew0'"):
+        run, _, member = key.removeprefix("crew/").rpartition("/")
+        documents.rows("DELETE FROM leases WHERE name = ? RETURNING name", (f"{member}/{run}",))
+        documents.rows("DELETE FROM documents WHERE key = ? RETURNING key", (key,))
 
 
 def working_host(documents: Documents) -> str:

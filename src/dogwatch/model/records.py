@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from dogwatch.model import keys
-from dogwatch.model.delivery import Acknowledged, Delivered, Delivery, Expired, Queued, Read, Step, Typing
+from dogwatch.model.delivery import Acknowledged, Delivered, Delivery, Expired, Read, Step, Typing
 from dogwatch.model.folders import Folder
 from dogwatch.model.jobs import JobRecord
 from dogwatch.model.life import Finished, GivenUp, Interrupt, Life, NotStarted, Resting, Running
@@ -96,7 +96,7 @@ class AgentRecord:
     role: str
     incarnation: int = 0
     name: str = ""
-    life: Life = field(default_factory=NotStarted)
+    life: Life
     busy: bool = False
     host: str = ""
     server: ProcessId | None = None
@@ -128,13 +128,17 @@ class AgentRecord:
     @property
     def last(self) -> Running | None:
         """The same, also of an agent that has come to its end."""
-        return self.life.last if isinstance(self.life, GivenUp | Finished) else self.running
+        return self.life.last if isinstance(self.life, _ENDS) else self.running
 
     @property
     def process(self) -> ProcessId | None:
         """Its process, which may have to be ended also where the agent has come to its end."""
-        is_dismissed = isinstance(self.life, GivenUp) and self.life.dismissed
-        return None if self.last is None or is_dismissed else self.last.process
+        life = self.life
+        if isinstance(life, Running):
+            return life.process
+        if not isinstance(life, _ENDS) or life.last is None or (isinstance(life, GivenUp) and life.dismissed):
+            return None
+        return life.last.process
 
     @property
     def pane(self) -> str:
@@ -147,7 +151,7 @@ class AgentRecord:
 
     @property
     def is_over(self) -> bool:
-        return isinstance(self.life, GivenUp | Finished)
+        return isinstance(self.life, _ENDS)
 
     @property
     def cause(self) -> str:
@@ -162,7 +166,7 @@ class AgentRecord:
     @property
     def gate_reason(self) -> str:
         """Why the gate does not let the incarnation start yet."""
-        return self.life.gate_reason if isinstance(self.life, NotStarted | Resting) else ""
+        return self.life.gate_reason if isinstance(self.life, _WAITING) else ""
 
     @property
     def nudges(self) -> int:
@@ -215,6 +219,8 @@ class AgentRecord:
         return f"{self.run}-{self.agent}"
 
 
+_WAITING = (NotStarted, Resting)
+_ENDS = (GivenUp, Finished)
 _STATES = {"given_up": "ERROR", "finished": "SUCCEEDED"}
 
 
@@ -327,7 +333,7 @@ class MessageRecord:
     body: str
     queued: Moment
     incarnation: int
-    delivery: Delivery = field(default_factory=Queued)
+    delivery: Delivery
     typing: Typing | None = None
     tries: int = 0
     nudges: int = 0

@@ -123,7 +123,7 @@ class RunView:
 
     @property
     def not_running(self) -> Set[str]:
-        """The agents that have no process, or whose start is not confirmed yet."""
+        """The agents that were not started yet, whose start is not confirmed, or that have come to their end."""
         found: frozenset[str] | None = self._index.get("not_running")
         if found is None:
             others = [name for name, agent in self.agents.items() if not agent.running]

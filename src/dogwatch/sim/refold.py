@@ -38,7 +38,8 @@ class Records:
         self.run: RunRecord = replace(final.run, **first, sha256="", cleared=False)  # type: ignore[arg-type]
         roles = {name: role.name for role in final.plan.roles for name in role.agents()}
         self.agents = {
-            name: AgentRecord(run=final.run.run, agent=name, role=role, incarnation=1) for name, role in roles.items()
+            name: AgentRecord(run=final.run.run, agent=name, role=role, incarnation=1, life=NotStarted())
+            for name, role in roles.items()
         }
         self.tasks = {name: _unsent(task) for name, task in final.tasks.items() if not task.sender}
         self.checkpoints = {
@@ -129,7 +130,9 @@ class Records:
         if old is None:
             return
         self._agent(old.agent, life=GivenUp(cause=str(body.get("reason", "")), successor=name))
-        self.agents[name] = AgentRecord(run=old.run, agent=name, role=old.role, incarnation=1, replaces=old.place)
+        self.agents[name] = AgentRecord(
+            run=old.run, agent=name, role=old.role, incarnation=1, life=NotStarted(), replaces=old.place
+        )
         for task in [one for one in self.tasks.values() if one.agent == old.agent and one.state not in TASK.ends]:
             self._task(task.task, agent=name)
         for task in [one for one in self.tasks.values() if one.former == old.agent]:
@@ -139,7 +142,9 @@ class Records:
 
     def _staffed(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         name = event.agent
-        self.agents[name] = AgentRecord(run=event.run, agent=name, role=str(body["role"]), incarnation=1)
+        self.agents[name] = AgentRecord(
+            run=event.run, agent=name, role=str(body["role"]), incarnation=1, life=NotStarted()
+        )
 
     def _quarantined(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         self._agent(event.agent, life=GivenUp(cause=str(body.get("reason", ""))))
@@ -228,6 +233,7 @@ class Records:
             body="",
             queued=event.at,
             incarnation=receiver.incarnation if receiver is not None else 0,
+            delivery=Queued(),
         )
         self.messages[message.id] = message
 

@@ -1,5 +1,5 @@
 # The two commands are 'make demo' and 'make test'; each sets up all it needs.
-.PHONY: demo test test-accuracy test-realcli lint torture bench evaluation docs lock clean help
+.PHONY: demo test coverage test-accuracy test-realcli lint torture bench evaluation docs lock clean help
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
@@ -10,7 +10,11 @@ demo:  ## two pipelines of four scripted agents each, four faults injected and m
 # With bytecode on disk, whatever the environment says: tests start thousands of interpreters.
 test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest -n 6 --dist worksteal $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest -n 12 --dist worksteal $(ARGS)
+
+coverage:  ## all tests once more, slowly: how much of the code they run, and the least covered files
+	@scripts/setup dev
+	@.venv/bin/python scripts/measure_coverage.py $(ARGS)
 
 test-accuracy:  ## 171 kinds of behaviour on real screens: none mistaken, nobody touched in error (ARGS='--only NAME')
 	@scripts/setup dev

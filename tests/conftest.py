@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support import bytecode
+from support import bytecode, order
 from support.fleet import Fleet, fleets
 
 # How quickly examples are made says something of the machine, not of the test.
@@ -41,6 +41,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Called before the first worker starts."""
     bytecode.make(Path(__file__).parent, config.rootpath / "pyproject.toml")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each worker gets some of all kinds; without workers the order stays as it is."""
+    if hasattr(config, "workerinput"):
+        root = Path(__file__).parent
+        items[:] = order.mixed(items, lambda item: item.path.relative_to(root).parts)
 
 
 def pytest_collection_finish() -> None:

@@ -368,10 +368,7 @@ def new_server(**settings: object) -> Server:
     """A new, running cluster with `SETTINGS`, changed by `settings`."""
     server = Server()
     try:
-        run_tool(
-            *(binaries() / "initdb", "-D", server.data, "--no-sync", "--no-instructions"),
-            *("-A", "trust", "-U", "dogwatch", "-E", "UTF8", "--locale", "C"),
-        )
+        run_tool("cp", "-a", cluster(), server.data)
         server.configure(**SETTINGS, **server._place())
         server.configure(**settings)
         server.start()
@@ -379,6 +376,18 @@ def new_server(**settings: object) -> Server:
         server.close()
         raise
     return server
+
+
+@functools.cache
+def cluster() -> Path:
+    """A cluster that was never started; a copy of it is made in a sixth of the time. It lives as long as we."""
+    made = Folder()
+    atexit.register(made.close)
+    run_tool(
+        *(binaries() / "initdb", "-D", made.folder / "data", "--no-sync", "--no-instructions"),
+        *("-A", "trust", "-U", "dogwatch", "-E", "UTF8", "--locale", "C"),
+    )
+    return made.folder / "data"
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dogwatch.model import keys
 from dogwatch.model.jobs import JobRecord
@@ -16,6 +16,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.sight import Wait
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

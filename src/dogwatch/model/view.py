@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from dogwatch.model.moment import Moment
@@ -18,6 +18,7 @@ from dogwatch.model.records import (
     RunRecord,
     TaskRecord,
 )
+from dogwatch.model.values import dataclass
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 
 

@@ -32,9 +32,9 @@ torture:  ## kill everything at random and lose nothing: ENGINE=sqlite|postgresq
 	@scripts/setup dev
 	@.venv/bin/python -m torture --engine $(or $(ENGINE),sqlite) --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench:  ## all benchmarks, or one: make bench NAME=ledger; STALE=1 lists results that are older than their code
+bench:  ## all benchmarks, or one: make bench NAME=ledger; STALE=1 lists old results; AGAINST=<commit> [ROUNDS=5] compares
 	@scripts/setup $(if $(STALE),run,bench)
-	@.venv/bin/python -m bench $(if $(STALE),--stale,$(NAME))
+	@.venv/bin/python -m bench $(if $(STALE),--stale,$(NAME)) $(if $(AGAINST),--against '$(AGAINST)' $(if $(ROUNDS),--rounds '$(ROUNDS)'))
 
 evaluation:  ## what admission is worth: on real processes (about 10 min), or simulated (ARGS='overnight --seeds 2')
 	@scripts/setup run

@@ -32,6 +32,7 @@ ACCURACY = (*CREW, "bench/accuracy*.py", "bench/lateness.py", "tests/support/fle
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "bench/results/accuracy.json": ACCURACY,
     "bench/results/accuracy-details.json": ACCURACY,
+    "bench/results/against.json": (PROGRAM, "bench/*.py"),
     "bench/results/cli.json": (PROGRAM, NO_SIMULATOR, NO_INSTRUMENTS, "bench/cli.py"),
     "bench/results/guard.json": ("src/dogwatch/guard/**/*.py", "tests/data/guard/**/*", "bench/guard.py"),
     "bench/results/hooks.json": (

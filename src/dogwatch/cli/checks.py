@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from dogwatch.model.values import dataclass
 
 ANSWER_S = 5.0
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import command_parser
+from dogwatch.model.values import dataclass
 
 EXAMPLE = "source <(dogwatch completions bash)"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import COLOURS, clean, clock_time, duration, number, percent
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 
 Line = list[tuple[str, str]]
 """Parts of text, each with its style."""

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from dogwatch.cli.checks import answer
 from dogwatch.cli.framework import print_json
@@ -25,6 +25,7 @@ from dogwatch.cli.table import clean, columns, note, wants_colour
 from dogwatch.cli.trial import Check, attempt
 from dogwatch.errors import MissingToolError, NotFoundError, UsageError
 from dogwatch.harness import Harness, harness
+from dogwatch.model.values import dataclass
 from dogwatch.spec.schema import HARNESSES
 
 EXAMPLE = "dogwatch harness check claude"

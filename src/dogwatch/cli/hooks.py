@@ -12,7 +12,7 @@ import contextlib
 import difflib
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from dogwatch.actions.spawn import HOOK
 from dogwatch.cli.framework import print_json, the_home
@@ -31,6 +31,7 @@ from dogwatch.harness.claude_hooks import (
     state_of,
     uninstalled,
 )
+from dogwatch.model.values import dataclass
 from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch hooks install --project ~/work/app && dogwatch hooks status --project ~/work/app"

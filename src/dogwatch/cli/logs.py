@@ -11,13 +11,13 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 
 from dogwatch.cli.following import following, until_left
 from dogwatch.cli.framework import the_home
 from dogwatch.cli.table import COLOURS, clean, paint, wants_colour
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.model.redact import Redactor, known_secrets
+from dogwatch.model.values import dataclass
 from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch logs overnight-1 captain --follow"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from dogwatch.actions.kill import send_signal
@@ -14,6 +13,7 @@ from dogwatch.ledger.records import load, load_run
 from dogwatch.model import keys
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnoses import traits_of
 from dogwatch.world.clock import SystemClock

@@ -6,7 +6,6 @@ import heapq
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from dogwatch.cli.rounds import DELIVERED
@@ -20,6 +19,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Phase, Plan
 from dogwatch.model.records import RunRecord
+from dogwatch.model.values import dataclass
 
 BAR_COLUMNS = 24
 OVERRUN = 0.1

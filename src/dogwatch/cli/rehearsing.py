@@ -10,7 +10,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dogwatch.actions.stage import scenario_of
 from dogwatch.errors import RefusedError, UsageError
@@ -18,6 +18,7 @@ from dogwatch.harness import harness
 from dogwatch.harness.environment import rehearsed
 from dogwatch.model.plan import Plan, Role
 from dogwatch.model.records import Stage
+from dogwatch.model.values import dataclass
 from dogwatch.world.files import failed_check
 from dogwatch.world.home import Home
 

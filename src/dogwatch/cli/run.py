@@ -20,7 +20,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,6 +36,7 @@ from dogwatch.harness.environment import differing
 from dogwatch.ledger.api import Reader, Store
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import RunRecord
+from dogwatch.model.values import dataclass
 from dogwatch.spec import load
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dogwatch.cli.table import clean
@@ -21,6 +20,7 @@ from dogwatch.harness.gemini import Gemini
 from dogwatch.harness.opencode import OpenCode
 from dogwatch.harness.scripted import Scripted
 from dogwatch.model.redact import redact
+from dogwatch.model.values import dataclass
 from dogwatch.world.onlooker import Pane, Process
 
 NO_AGENT = ("shell", "other")

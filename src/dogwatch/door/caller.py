@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dogwatch.errors import RefusedError, StaleError
 from dogwatch.model.plan import Output
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.redact import Redactor
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 
 

@@ -10,11 +10,12 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from dogwatch.door.verb import wire_name
 from dogwatch.errors import AwayError, DogwatchError, RefusedError, StaleError, UsageError
+from dogwatch.model.values import dataclass
 
 A = TypeVar("A")
 RETRY_S = 0.2

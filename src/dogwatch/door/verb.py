@@ -8,8 +8,9 @@ verb's own: whatever a handler needs is imported by the handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from dogwatch.model.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller, Sight

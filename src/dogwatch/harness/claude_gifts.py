@@ -7,10 +7,11 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from dogwatch.errors import DogwatchError, RefusedError
+from dogwatch.model.values import dataclass
 from dogwatch.world.home import Home
 
 

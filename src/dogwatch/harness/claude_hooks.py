@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from dogwatch.errors import RefusedError
@@ -15,6 +14,7 @@ from dogwatch.harness.claude import HOOK_S
 from dogwatch.harness.claude_files import UNCHANGED, an_object, content
 from dogwatch.harness.claude_gifts import Gift
 from dogwatch.harness.json_text import Key, put, remove
+from dogwatch.model.values import dataclass
 
 KIND = "hooks"
 EVENT = "PreToolUse"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.redact import Redactor
+from dogwatch.model.values import dataclass
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")

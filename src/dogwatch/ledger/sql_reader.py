@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +13,7 @@ from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import load
 from dogwatch.ledger.plain_records import PlainReading
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

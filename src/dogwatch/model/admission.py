@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
+from dogwatch.model.values import dataclass
 
 Verdict = Literal["admit", "hold", "refuse"]
 Starting = Literal["run", "agent", "gate", "check-in", "process"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from dogwatch.model.values import dataclass
 
 KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check", "refresh", "canary")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

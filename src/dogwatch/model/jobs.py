@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

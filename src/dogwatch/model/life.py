@@ -3,11 +3,11 @@ earlier incarnation can be mistaken for the current one's."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ An illegal step raises and nothing happens. The diagrams in the docs are generat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from dogwatch.errors import IllegalTransitionError
+from dogwatch.model.values import dataclass
 
 RunEnd = Literal["COMPLETED", "PARTIAL", "FAILED", "NO_CONSENSUS"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 
 Zone = Literal["GREEN", "YELLOW", "RED"]
 ZONES: tuple[Zone, ...] = ("GREEN", "YELLOW", "RED")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from typing import Literal
+
+from dogwatch.model.values import dataclass
 
 Risk = Literal["normal", "high", "critical"]
 Address = Literal["one", "all", "any"]

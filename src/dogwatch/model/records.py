@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dogwatch.model import keys
 from dogwatch.model.delivery import Acknowledged, Delivered, Delivery, Expired, Read, Step, Typing
@@ -19,6 +19,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.sight import Wait
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

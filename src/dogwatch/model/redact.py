@@ -10,9 +10,10 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+
+from dogwatch.model.values import dataclass
 
 VALUE_CHARACTERS_MIN = 8
 """Shorter values are not looked for: they would be found in half of all words."""

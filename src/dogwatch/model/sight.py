@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal
+
+from dogwatch.model.values import dataclass
 
 SCREEN, STATE_FILE = "screen", "state file"
 """Where it is seen what a client is doing, beside its hooks."""

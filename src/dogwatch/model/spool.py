@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from dogwatch.model.values import dataclass
 
 VERSION = b"1"
 PAYLOAD_BYTES_MAX = 65536

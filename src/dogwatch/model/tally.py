@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Literal, get_args
 
 from dogwatch.model import keys
+from dogwatch.model.values import dataclass
 
 ErrorType = Literal[
     "api_timeout",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

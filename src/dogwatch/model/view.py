@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from dogwatch.model.life import NotStarted
@@ -19,6 +19,7 @@ from dogwatch.model.records import (
     RunRecord,
     TaskRecord,
 )
+from dogwatch.model.values import dataclass
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dogwatch.model.admission import Answer, Launch, PermitRecord, QueuedRun, Verdict, WaitRecord
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 from dogwatch.policy.zones import processes_max
 
 BLIND_S = 60.0

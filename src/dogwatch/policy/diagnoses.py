@@ -6,10 +6,11 @@ A new diagnosis is its name and its row here, the function that finds it, and a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, cast
 
 from dogwatch.model.plan import NoticeKind
+from dogwatch.model.values import dataclass
 
 Kind = Literal[
     "exited",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent, Wait
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnoses import DIAGNOSES, Action, Kind, Traits
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
 from itertools import accumulate
 from statistics import NormalDist, fmean, median, stdev
@@ -19,6 +19,7 @@ from statistics import NormalDist, fmean, median, stdev
 from dogwatch.model.admission import Demand, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.plan import Plan
+from dogwatch.model.values import dataclass
 from dogwatch.policy.needs import lives
 
 MB = 1024**2

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median
 
 from dogwatch.model.memory import GB, GROWTH_S, Readings
 from dogwatch.model.process import ProcessId
+from dogwatch.model.values import dataclass
 
 MB = 1024**2
 WINDOW_S = 300.0

@@ -6,11 +6,11 @@ act is never what remains when nothing else fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import TaskRecord
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import Diagnosis, Late
 

@@ -9,10 +9,11 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dogwatch.model.spool import SpoolLine
+from dogwatch.model.values import dataclass
 
 LINES_MIN = 200
 """So much of a longer file must have been read at least: clients read long files in parts."""

@@ -7,13 +7,13 @@ the captain that carries out the order looks again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dogwatch.model.admission import WaitRecord
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentWatch
 from dogwatch.model.sight import Sight
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import CAPS, MEMORY_LIMITS, is_under, waited_s
 from dogwatch.policy.diagnoses import traits_of

@@ -7,7 +7,7 @@ captain checks it against the ledger once more in the transaction that records i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from dogwatch.model.life import Finished, GivenUp, NotStarted, Resting, Running, Starting
@@ -15,6 +15,7 @@ from dogwatch.model.lifecycle import RunEnd
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord, Verdict
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.needs import SETTLED, has_work, is_needed
 from dogwatch.policy.thresholds import OVERDUE_FACTOR

@@ -7,12 +7,13 @@ Where the machinery for one is not there, it says `not applicable` and why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import CheckResult
 from dogwatch.model.sight import Sight
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.diagnosis import Case

@@ -6,9 +6,8 @@ a tool, for its provider or for a person. Deadlines of dispatches and of the who
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dogwatch.model.plan import Limits, Risk
+from dogwatch.model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

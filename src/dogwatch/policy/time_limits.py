@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from dogwatch.model.plan import Limits
+from dogwatch.model.values import dataclass
 
 BUILT_IN: Mapping[str, float] = {
     "aa-data-step*": 600.0,

@@ -7,9 +7,10 @@ streak the 1st, the 10th, the 100th and so on are told, each with the count so f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dogwatch.model.tally import CRITICAL, Denial, Failure
+from dogwatch.model.values import dataclass
 
 STREAK_S = 600.0
 STREAKS_MAX = 20

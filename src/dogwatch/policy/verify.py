@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import DecisionRecord
 from dogwatch.model.sight import Sight
+from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnoses import traits_of
 

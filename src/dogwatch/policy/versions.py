@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.sight import Sight
+from dogwatch.model.values import dataclass
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord, Version
 from dogwatch.model.view import RunView
 from dogwatch.policy.route import checkpoint_plan

@@ -7,10 +7,10 @@ It is left with a margin and after a while, so that a reading at the line does n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dogwatch.model.memory import CALM_S, GB, ZONES, HostRecord, Readings, Zone
 from dogwatch.model.moment import Moment
+from dogwatch.model.values import dataclass
 
 REFERENCE_BYTES = 223 * GB
 REFERENCE_AGENT_BYTES = 2.1 * GB

@@ -7,11 +7,12 @@ Everything is bounded, so that no file can hang or exhaust its reader.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
 
+from dogwatch.model.values import dataclass
 from dogwatch.spec.problem import Place, Problem, UnreadableError, dotted, shortened
 from dogwatch.spec.text import line_and_column, read_text
 

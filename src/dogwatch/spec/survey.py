@@ -7,9 +7,9 @@ wrong too. Values of the wrong type are left out: `structure` has reported them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from dogwatch.model.values import dataclass
 from dogwatch.spec.problem import Place
 
 Spot = tuple[str, Place]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dogwatch.model.process import ProcessId
+from dogwatch.model.values import dataclass
 from dogwatch.world.probe import ProbeFailedError
 
 COMMAND_LINE_MAX = 200

@@ -6,8 +6,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from dataclasses import dataclass
 
+from dogwatch.model.values import dataclass
 from dogwatch.world.home import Home
 from dogwatch.world.memory import parse_group
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dogwatch.errors import UsageError
+from dogwatch.model.values import dataclass
 
 LEDGER_VARIABLE = "DOGWATCH_LEDGER"
 """Never passed on to agents and gates: it may hold a password."""

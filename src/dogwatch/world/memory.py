@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from dogwatch.model.values import dataclass
 
 _NO_LIMIT_BYTES = 1 << 62  # version 1 writes a number above this where there is no limit
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dogwatch.model.values import dataclass
 from dogwatch.world import tmux
 
 _FIELDS = (

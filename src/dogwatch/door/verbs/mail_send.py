@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from dogwatch.door.verb import Argument, CallId, Verb
+from dogwatch.model.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller, Sight

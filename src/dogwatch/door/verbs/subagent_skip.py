@@ -5,11 +5,11 @@ To start it again instead, simply do so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from dogwatch.door.verb import Argument, Verb, note
 from dogwatch.errors import UsageError
+from dogwatch.model.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller

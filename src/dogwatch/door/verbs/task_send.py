@@ -7,11 +7,11 @@ other agent gets it when it is free, its files are read when it reports, and you
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dogwatch.door.verb import Argument, CallId, Verb
 from dogwatch.errors import UnmarkedError, UsageError
+from dogwatch.model.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller

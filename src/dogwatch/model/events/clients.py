@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dogwatch.model.events.base import Event
 from dogwatch.model.tally import ErrorType
+from dogwatch.model.values import dataclass
 
 
 class AgentError(Event):

@@ -1,4 +1,4 @@
-"""`dataclass` as in the standard library, in a fraction of its time to make a class and, where frozen, an object.
+"""`dataclass` as in the standard library, in a fraction of its time to make a class.
 
 The standard one writes and compiles six methods for every frozen class as soon as its module is imported: for the sixty
 classes behind `dogwatch status` that was a third of the command. Here only `__init__` is compiled, and only when the
@@ -9,7 +9,6 @@ A class with InitVar or `order` needs the original; and so do all classes of a f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -108,7 +107,7 @@ def _lazy_init(cls: Any, *, frozen: bool) -> Any:
 
 def _init(cls: Any, *, frozen: bool) -> Any:
     """The real one, compiled. Locals begin with two underscores, which no field does."""
-    known: dict[str, Any] = {"__missing": MISSING, "__set_of": object.__setattr__.__get__, "__cls": cls}
+    known: dict[str, Any] = {"__missing": MISSING, "__set_of": object.__setattr__.__get__}
     plain: list[str] = []
     named: list[str] = []
     values: dict[str, str] = {}
@@ -127,9 +126,10 @@ def _init(cls: Any, *, frozen: bool) -> Any:
         if field.init:
             (named if field.kw_only else plain).append(given)
         values[name] = value
-    lines = [f"self.{name} = {value}" for name, value in values.items()]
     if frozen:
-        lines = _past_the_lock(cls, known, values, lines)
+        lines = ["__set = __set_of(self)", *(f"__set({name!r}, {value})" for name, value in values.items())]
+    else:
+        lines = [f"self.{name} = {value}" for name, value in values.items()]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(["self", *plain, *(["*", *named] if named else [])])
@@ -137,22 +137,3 @@ def _init(cls: Any, *, frozen: bool) -> Any:
     made = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
-
-
-def _past_the_lock(cls: Any, known: dict[str, Any], values: Mapping[str, str], plainly: Sequence[str]) -> list[str]:
-    """The lines that fill a frozen object. To go past its lock for each field takes five times as long as plain
-    assignment, so an object with slots is filled as one of a class with the same slots and no lock; nobody sees it so.
-    That is not for objects of a class that only inherits `__init__`, which may have other slots."""
-    slowly = [f"__set({name!r}, {value})" for name, value in values.items()]
-    if "__slots__" not in vars(cls):
-        return ["__set = __set_of(self)", *slowly]
-    unlocked = {"__slots__": cls.__slots__, "__setattr__": object.__setattr__}
-    known["__unlocked"] = type(cls)(f"Unlocked{cls.__name__}", cls.__bases__, unlocked)
-    quickly = ['__set("__class__", __unlocked)', *plainly, "self.__class__ = __cls"]
-    return [
-        "__set = __set_of(self)",
-        "if self.__class__ is __cls:",
-        *(f" {line}" for line in quickly),
-        "else:",
-        *(f" {line}" for line in [*slowly, "pass"]),
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -41,18 +41,6 @@ PLAN = Plan(
     ),
     deliverable=ByteCheck(path="draft.md"),
 )
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
-    store = SqliteStore(str(tmp_path / "ledger.db"), clock)
-    yield store
-    store.close()
 
 
 def alive(process: ProcessId) -> str:

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dogwatch.ledger import open_store
+from dogwatch.ledger.api import Store
+from dogwatch.testing.clock import ManualClock
 from support import bytecode, order
+from support.cli_ledgers import ledger_at
 from support.fleet import Fleet, fleets
 
 # How quickly examples are made says something of the machine, not of the test.
@@ -24,6 +28,27 @@ settings.load_profile("dogwatch")
 def fleet() -> Iterator[Fleet]:
     """A dogwatch of its own; everything it started is gone afterwards."""
     yield from fleets()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that the test moves by hand."""
+    return ManualClock()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+    """A ledger in a file, on that clock."""
+    opened = open_store(str(tmp_path / "ledger.db"), clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A ledger in a file, on the machine's own clock."""
+    with ledger_at(tmp_path) as opened:
+        yield opened
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -10,9 +10,7 @@ from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
 from dogwatch.testing.clock import ManualClock
 from support.virtual import VirtualAgent
-from unit.test_virtual_world import THREE_PHASES, begin, clock, finish, ledger
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import THREE_PHASES, begin, finish
 
 LIMITS = replace(THREE_PHASES.limits, claim_s=60.0, probe_s=30.0, restarts_max=5, deadline_s=3000.0)
 PLAN = replace(THREE_PHASES, limits=LIMITS)

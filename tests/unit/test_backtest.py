@@ -35,9 +35,7 @@ from dogwatch.testing.clock import ManualClock
 from dogwatch.world.home import Home
 from support.cli_ledgers import short_home
 from support.virtual import Machine, Script, VirtualAgent
-from unit.test_virtual_world import DRAFT, THREE_PHASES, begin, clock, finish, plan
-
-__all__ = ["clock"]
+from unit.test_virtual_world import DRAFT, THREE_PHASES, begin, finish, plan
 
 LIMITS = Limits(
     nudge_s=20.0,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from dogwatch.cli.outcome import gather, words, zone_shares
 from dogwatch.coordination.runs import create_run
@@ -22,7 +20,7 @@ from dogwatch.model.plan import Output
 from dogwatch.model.records import RunRecord, TaskRecord
 from dogwatch.testing.events import PlainEvent
 from dogwatch.world.clock import SystemClock
-from support.cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
+from support.cli_ledgers import PLAN, add_run, admit_run, end_run
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
 
@@ -74,12 +72,6 @@ def test_after_a_reboot_the_wall_clock_counts() -> None:
     changes = [(Moment("next", 3.0, 5000.0 + 60), "YELLOW")]
     run = replace(a_run(0, 0, None), ended=Moment("next", 43.0, 5000.0 + 100))
     assert zone_shares(changes, [run], at(0)) == {"GREEN": 0.6, "YELLOW": 0.4, "RED": 0.0}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with ledger_at(tmp_path) as opened:
-        yield opened
 
 
 def look(store: Store, *names: str, prefix: str = "") -> dict[str, Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Dispatch, Phase, Plan, Role
 from dogwatch.model.records import RunRecord
-from support.cli_ledgers import PLAN, add_run, admit_run, end_run, ledger_at
+from support.cli_ledgers import PLAN, add_run, admit_run, end_run
 
 
 def at(seconds: float) -> Moment:
@@ -148,12 +146,6 @@ def test_a_look_at_memory_that_is_old_is_said_to_be_old() -> None:
     assert lines(standing(*two, host=HostRecord(host="", at=at(0), since=at(0))), {}, at(200))[-1].endswith(
         "looked for 3m 20s"
     )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with ledger_at(tmp_path) as opened:
-        yield opened
 
 
 def test_without_a_terminal_each_start_and_each_end_is_one_line(store: Store) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,12 +20,6 @@ from dogwatch.world import home
 from support.cli_ledgers import PLAN, admit_run, end_run, ledger_at, short_home
 
 OTHER = replace(PLAN, name="eel")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with ledger_at(tmp_path) as opened:
-        yield opened
 
 
 def want(

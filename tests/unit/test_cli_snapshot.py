@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dogwatch.cli.details import detail
 from dogwatch.cli.snapshot import take
 from dogwatch.coordination.runs import create_run
@@ -22,15 +20,9 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import TaskRecord
 from dogwatch.world.clock import SystemClock
-from support.cli_ledgers import PLAN, add_run, admit_run, end_run, go_halfway, ledger_at
+from support.cli_ledgers import PLAN, add_run, admit_run, end_run, go_halfway
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with ledger_at(tmp_path) as opened:
-        yield opened
 
 
 def look(store: Store, *runs: str, ended_max: int = 20, now: Moment | None = None) -> dict[str, Any]:

@@ -21,9 +21,7 @@ from dogwatch.policy.verify import alternatives
 from dogwatch.testing.clock import ManualClock
 from support.fleet import ROOT
 from support.virtual import Machine
-from unit.test_virtual_world import DRAFT, begin, by_incarnation, clock, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, begin, by_incarnation, plan
 
 DAYDREAMING = cast("Kind", "daydreaming")
 LIMITS = Limits(nudge_s=10.0, peek_s=10.0, tier1_s=30.0, tier2_s=60.0, tier3_s=90.0, deadline_s=900.0)

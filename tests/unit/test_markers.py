@@ -20,9 +20,7 @@ from dogwatch.model.versions import DispatchCount
 from dogwatch.policy.markers import OPEN_MAX, claims_to_be_a_task, miscounts, wrong_marker
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Call, Machine, VirtualAgent
-from unit.test_virtual_world import DRAFT, begin, clock, finish, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, begin, finish, plan
 
 LIMITS = Limits(nudge_s=500.0, peek_s=500.0, deadline_s=3000.0)
 READ = Dispatch(name="read", to="judge", task="Read.", outputs=(Output(path="read.md"),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -44,15 +45,9 @@ PLAN = Plan(
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
-    store = SqliteStore(str(tmp_path / "ledger.db"), clock, host="here")
-    yield store
-    store.close()
+    with closing(SqliteStore(str(tmp_path / "ledger.db"), clock, host="here")) as store:
+        yield store
 
 
 def alive(process: ProcessId) -> str:

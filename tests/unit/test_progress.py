@@ -11,9 +11,7 @@ from dogwatch.model.brief import Header
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent
 from unit.test_virtual_stalls import hangs, with_limits
-from unit.test_virtual_world import THREE_PHASES, begin, by_incarnation, clock, finish, ledger
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import THREE_PHASES, begin, by_incarnation, finish
 
 
 def hangs_once(agent: VirtualAgent, header: Header) -> str:

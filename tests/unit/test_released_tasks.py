@@ -13,22 +13,7 @@ from dogwatch.model.records import TaskRecord
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine
 from unit.test_virtual_stalls import hangs, with_limits
-from unit.test_virtual_world import (
-    COLLECT,
-    DRAFT,
-    JUDGE,
-    REVIEW,
-    THREE_PHASES,
-    WORKERS,
-    WRITER,
-    begin,
-    clock,
-    finish,
-    ledger,
-    plan,
-)
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import COLLECT, DRAFT, JUDGE, REVIEW, THREE_PHASES, WORKERS, WRITER, begin, finish, plan
 
 POOL = with_limits(plan(Phase(name="collect", dispatches=(COLLECT,)), roles=(WORKERS,), path="data.csv"))
 

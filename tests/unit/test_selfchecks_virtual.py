@@ -28,9 +28,7 @@ from dogwatch.testing.clock import ManualClock
 from support.cli_ledgers import short_home
 from support.commands import SOURCE, call
 from support.virtual import Machine, VirtualHands
-from unit.test_virtual_world import DRAFT, FINAL, LIMITS, begin, clock, finish, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, FINAL, LIMITS, begin, finish, plan
 
 RUN = "v-1"
 JUDGED = Dispatch(name="judged", to="judge", task="Judge.", outputs=(Output(path="judged.md"),))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,6 @@ from dogwatch.coordination.launches import agent_holder
 from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.staffing import staff
 from dogwatch.errors import DogwatchError, NotFoundError, RefusedError, UsageError
-from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.ledger.records import load, load_run
 from dogwatch.model import keys
@@ -37,18 +34,6 @@ PLAN = Plan(
     deliverable=ByteCheck(path="final.md"),
     limits=Limits(restart_backoff_s=1.0, restarts_max=2, deadline_s=500.0),
 )
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
-    store = open_store(str(tmp_path / "ledger.db"), clock)
-    yield store
-    store.close()
 
 
 @pytest.fixture

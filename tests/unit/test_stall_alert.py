@@ -8,9 +8,7 @@ from dogwatch.model.plan import Dispatch, Output, Phase, Role
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent
 from unit.test_virtual_stalls import with_limits
-from unit.test_virtual_world import DRAFT, begin, clock, finish, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, begin, finish, plan
 
 EDIT = Dispatch(name="edit", to="editor", task="Edit.", outputs=(Output(path="edit.md"),))
 PRINT = Dispatch(name="print", to="printer", task="Print.", outputs=(Output(path="print.md"),), after=("draft",))

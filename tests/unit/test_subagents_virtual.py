@@ -19,9 +19,7 @@ from dogwatch.model.records import WatchRecord
 from dogwatch.model.sight import Subagent
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Call, Machine, Script, VirtualAgent
-from unit.test_virtual_world import DRAFT, FINAL, LIMITS, REVIEW, THREE_PHASES, begin, clock, finish, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, FINAL, LIMITS, REVIEW, THREE_PHASES, begin, finish, plan
 
 LATE_S = 20.0
 DELEGATING = replace(

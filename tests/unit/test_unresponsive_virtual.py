@@ -13,9 +13,7 @@ from dogwatch.sim.machine import Witness
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent
 from unit.test_virtual_stalls import LIMITS, hangs
-from unit.test_virtual_world import THREE_PHASES, begin, clock, finish, ledger
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import THREE_PHASES, begin, finish
 
 PATIENT = replace(LIMITS, startup_s=2000.0)
 """A client that does not begin is not restarted for that meanwhile."""

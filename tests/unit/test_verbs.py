@@ -29,9 +29,7 @@ from dogwatch.model.redact import Redactor
 from dogwatch.model.view import RunView
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent
-from unit.test_virtual_world import COLLECT, DRAFT, WORKERS, begin, clock, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import COLLECT, DRAFT, WORKERS, begin, plan
 
 T = TypeVar("T")
 NAMES = VERBS.names()

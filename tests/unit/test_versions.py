@@ -24,9 +24,7 @@ from dogwatch.policy.markers import miscounts
 from dogwatch.policy.readings import TheFile, is_reading
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent, VirtualEyes
-from unit.test_virtual_world import DRAFT, REVIEW, begin, clock, finish, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, REVIEW, begin, finish, plan
 
 PATH = "/project/writer.md"
 WRITER = Role(name="writer", harness="scripted", instructions=PATH)

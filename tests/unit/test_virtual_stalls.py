@@ -14,9 +14,7 @@ from dogwatch.model.plan import Limits, Phase, Plan
 from dogwatch.model.records import DecisionRecord
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine, VirtualAgent
-from unit.test_virtual_world import DRAFT, REVIEW, THREE_PHASES, begin, clock, finish, ledger, plan
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import DRAFT, REVIEW, THREE_PHASES, begin, finish, plan
 
 LIMITS = Limits(
     nudge_s=10.0,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from dogwatch.coordination.runs import create_run
 from dogwatch.coordination.usage import AgentTally
-from dogwatch.ledger import open_store
 from dogwatch.ledger.api import Store
 from dogwatch.model.brief import Header
 from dogwatch.model.keys import orders_queue
@@ -26,18 +23,6 @@ REVIEW = Checkpoint(name="review", artifact="draft.md", author="draft", reviewer
 WRITER, JUDGE = Role(name="writer", harness="scripted"), Role(name="judge", harness="scripted")
 WORKERS = Role(name="worker", harness="scripted", count=2)
 LIMITS = Limits(nudge_s=10.0, peek_s=10.0, restarts_max=2, restart_backoff_s=1.0, deadline_s=500.0)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
-    store = open_store(str(tmp_path / "ledger.db"), clock)
-    yield store
-    store.close()
 
 
 def plan(*phases: Phase, roles: tuple[Role, ...] = (WRITER, JUDGE), path: str = "draft.md") -> Plan:

@@ -11,9 +11,7 @@ from dogwatch.sim.agents import VirtualAgent
 from dogwatch.sim.machine import Witness
 from dogwatch.testing.clock import ManualClock
 from support.virtual import Machine
-from unit.test_virtual_world import THREE_PHASES, begin, by_incarnation, clock, finish, ledger
-
-__all__ = ["clock", "ledger"]
+from unit.test_virtual_world import THREE_PHASES, begin, by_incarnation, finish
 
 LONG_S = 60.0
 

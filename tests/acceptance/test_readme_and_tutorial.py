@@ -23,6 +23,7 @@ NOT_EXECUTED = {
     "make test": "it runs this test",
     "make lint": "it stands beside the tests in .ci/run",
     "make test ARGS='-k f36 -x'": "it runs tests",
+    "make coverage": "it runs all tests, this one too",
     "make test-accuracy": "it takes six minutes, and stands beside the tests in .ci/run",
     "make test-realcli": "it installs 1.2 GB from npm, and stands beside the tests in .ci/run",
     "make test-realcli CLIENT=codex": "the same",

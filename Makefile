@@ -10,7 +10,7 @@ demo:  ## two pipelines of four scripted agents each, four faults injected and m
 # With bytecode on disk, whatever the environment says: tests start thousands of interpreters.
 test:  ## all tests (ARGS='-k name' narrows)
 	@scripts/setup dev
-	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest -n 12 --dist worksteal $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest -n 8 --dist worksteal $(ARGS)
 
 coverage:  ## all tests once more, slowly: how much of the code they run, and the least covered files
 	@scripts/setup dev

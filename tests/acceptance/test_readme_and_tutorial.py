@@ -28,6 +28,8 @@ NOT_EXECUTED = {
     "make test-realcli": "it installs 1.2 GB from npm, and stands beside the tests in .ci/run",
     "make test-realcli CLIENT=codex": "the same",
     "make bench NAME=hooks": "it measures, and needs a quiet machine",
+    "make bench AGAINST=main~5": "it measures two revisions in turns, for an hour",
+    "make bench AGAINST=main~5 NAME=cli ROUNDS=3": "the same",
     "make bench STALE=1": "its answer changes with every change of the code; tests/unit/test_provenance.py asks it",
     "make torture ENGINE=postgresql KILLS=1000": "it takes minutes; tests/torture has short ones",
     "make evaluation": "it takes ten minutes; tests/acceptance/test_evaluation.py has a short one",

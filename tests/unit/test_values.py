@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dogwatch.model import values
+from dogwatch import values
 from dogwatch.model.sight import ToolCall, Turn
 
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 ANSWER_S = 5.0
 

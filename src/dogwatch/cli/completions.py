@@ -14,7 +14,7 @@ from dataclasses import field
 
 from dogwatch.cli.commands import all_commands
 from dogwatch.cli.framework import command_parser
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 EXAMPLE = "source <(dogwatch completions bash)"
 

@@ -10,7 +10,7 @@ from dogwatch.cli.sentences import sentence
 from dogwatch.cli.table import COLOURS, clean, clock_time, duration, number, percent
 from dogwatch.ledger.api import StoredEvent
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 Line = list[tuple[str, str]]
 """Parts of text, each with its style."""

@@ -25,8 +25,8 @@ from dogwatch.cli.table import clean, columns, note, wants_colour
 from dogwatch.cli.trial import Check, attempt
 from dogwatch.errors import MissingToolError, NotFoundError, UsageError
 from dogwatch.harness import Harness, harness
-from dogwatch.model.values import dataclass
 from dogwatch.spec.schema import HARNESSES
+from dogwatch.values import dataclass
 
 EXAMPLE = "dogwatch harness check claude"
 NOT_HELD = 1

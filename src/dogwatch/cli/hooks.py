@@ -31,7 +31,7 @@ from dogwatch.harness.claude_hooks import (
     state_of,
     uninstalled,
 )
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch hooks install --project ~/work/app && dogwatch hooks status --project ~/work/app"

@@ -17,7 +17,7 @@ from dogwatch.cli.framework import the_home
 from dogwatch.cli.table import COLOURS, clean, paint, wants_colour
 from dogwatch.errors import NotFoundError, UsageError
 from dogwatch.model.redact import Redactor, known_secrets
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.home import Home
 
 EXAMPLE = "dogwatch logs overnight-1 captain --follow"

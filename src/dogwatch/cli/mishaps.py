@@ -13,9 +13,9 @@ from dogwatch.ledger.records import load, load_run
 from dogwatch.model import keys
 from dogwatch.model.process import ProcessId
 from dogwatch.model.records import CrewRecord
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnoses import traits_of
+from dogwatch.values import dataclass
 from dogwatch.world.clock import SystemClock
 
 Fact = Callable[[StoredEvent], bool]

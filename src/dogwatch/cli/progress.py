@@ -19,7 +19,7 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Phase, Plan
 from dogwatch.model.records import RunRecord
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 BAR_COLUMNS = 24
 OVERRUN = 0.1

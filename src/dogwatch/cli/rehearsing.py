@@ -18,7 +18,7 @@ from dogwatch.harness import harness
 from dogwatch.harness.environment import rehearsed
 from dogwatch.model.plan import Plan, Role
 from dogwatch.model.records import Stage
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.files import failed_check
 from dogwatch.world.home import Home
 

@@ -36,8 +36,8 @@ from dogwatch.harness.environment import differing
 from dogwatch.ledger.api import Reader, Store
 from dogwatch.model.plan import Plan
 from dogwatch.model.records import RunRecord
-from dogwatch.model.values import dataclass
 from dogwatch.spec import load
+from dogwatch.values import dataclass
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home
 

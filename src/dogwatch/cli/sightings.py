@@ -20,7 +20,7 @@ from dogwatch.harness.gemini import Gemini
 from dogwatch.harness.opencode import OpenCode
 from dogwatch.harness.scripted import Scripted
 from dogwatch.model.redact import redact
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.onlooker import Pane, Process
 
 NO_AGENT = ("shell", "other")

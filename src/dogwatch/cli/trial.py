@@ -27,7 +27,7 @@ from dogwatch.model.life import Running
 from dogwatch.model.plan import ByteCheck, Dispatch, Limits, Output, Phase, Plan, Role
 from dogwatch.model.records import AgentRecord, RunRecord, WatchRecord
 from dogwatch.model.redact import redact
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world import tmux
 from dogwatch.world.clock import SystemClock
 from dogwatch.world.home import Home

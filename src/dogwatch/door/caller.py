@@ -9,8 +9,8 @@ from dogwatch.errors import RefusedError, StaleError
 from dogwatch.model.plan import Output
 from dogwatch.model.records import AgentRecord
 from dogwatch.model.redact import Redactor
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from dogwatch.door.verb import wire_name
 from dogwatch.errors import AwayError, DogwatchError, RefusedError, StaleError, UsageError
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 A = TypeVar("A")
 RETRY_S = 0.2

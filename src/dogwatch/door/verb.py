@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller, Sight

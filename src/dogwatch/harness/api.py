@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from dogwatch.model.plan import Role
 from dogwatch.model.process import ProcessId
 from dogwatch.model.tally import Failure, ModelCall, Refusal
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 State = Literal["idle", "busy", "permission", "error", "retry", "shell", "starting", "dialog", "unknown"]
 """`permission` asks whether a tool may run; `dialog` is any other question that stands where the prompt should be."""

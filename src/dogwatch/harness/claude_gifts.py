@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dogwatch.errors import DogwatchError, RefusedError
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.home import Home
 
 

@@ -14,7 +14,7 @@ from dogwatch.harness.claude import HOOK_S
 from dogwatch.harness.claude_files import UNCHANGED, an_object, content
 from dogwatch.harness.claude_gifts import Gift
 from dogwatch.harness.json_text import Key, put, remove
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 KIND = "hooks"
 EVENT = "PreToolUse"

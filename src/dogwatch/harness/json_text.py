@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 INDENT = "  "
 Key = str | int

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.redact import Redactor
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")

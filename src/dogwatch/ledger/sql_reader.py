@@ -13,7 +13,7 @@ from dogwatch.ledger.archive import unpack
 from dogwatch.ledger.bodies import load
 from dogwatch.ledger.plain_records import PlainReading
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

@@ -122,8 +122,9 @@ def upgrade_documents(documents: Documents, version: int, host: str) -> None:
 def fence_out(documents: Documents) -> None:
     """Takes the places of crew members that an older version has started. They would read the new records as empty ones
     and write them so; a member that has lost its place leaves."""
-    for (key,) in documents.rows("SELECT key FROM documents WHERE key >= 'crew/' AND key < 'crew0'"):
-        run, _, member = key.removeprefix("crew/").rpartition("/")
+    crew = _key("crew", "")
+    for (key,) in documents.rows("SELECT key FROM documents WHERE key LIKE ?", (f"{crew}%",)):
+        run, _, member = key.removeprefix(crew).rpartition("/")
         documents.rows("DELETE FROM leases WHERE name = ? RETURNING name", (f"{member}/{run}",))
         documents.rows("DELETE FROM documents WHERE key = ? RETURNING key", (key,))
 

@@ -9,7 +9,7 @@ from typing import Literal
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 Verdict = Literal["admit", "hold", "refuse"]
 Starting = Literal["run", "agent", "gate", "check-in", "process"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 KINDS = ("dispatch", "offer", "checkpoint", "nudge", "mail", "health_check", "refresh", "canary")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

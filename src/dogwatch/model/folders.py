@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 EVERYWHERE = "/"
 """The root of whatever lies at the same place on every host."""

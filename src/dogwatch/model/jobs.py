@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.process import ProcessId
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

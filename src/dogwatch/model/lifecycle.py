@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from dogwatch.errors import IllegalTransitionError
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 RunEnd = Literal["COMPLETED", "PARTIAL", "FAILED", "NO_CONSENSUS"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 Zone = Literal["GREEN", "YELLOW", "RED"]
 ZONES: tuple[Zone, ...] = ("GREEN", "YELLOW", "RED")

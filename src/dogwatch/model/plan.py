@@ -12,7 +12,7 @@ from dataclasses import field, fields, replace
 from functools import lru_cache
 from typing import Literal
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 Risk = Literal["normal", "high", "critical"]
 Address = Literal["one", "all", "any"]

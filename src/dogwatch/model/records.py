@@ -19,7 +19,7 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Output
 from dogwatch.model.process import ProcessId
 from dogwatch.model.sight import Wait
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

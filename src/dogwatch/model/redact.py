@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 VALUE_CHARACTERS_MIN = 8
 """Shorter values are not looked for: they would be found in half of all words."""

@@ -7,7 +7,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 SCREEN, STATE_FILE = "screen", "state file"
 """Where it is seen what a client is doing, beside its hooks."""

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 VERSION = b"1"
 PAYLOAD_BYTES_MAX = 65536

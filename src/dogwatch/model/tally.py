@@ -7,7 +7,7 @@ from dataclasses import field, fields
 from typing import Literal, get_args
 
 from dogwatch.model import keys
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 ErrorType = Literal[
     "api_timeout",

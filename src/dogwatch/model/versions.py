@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dogwatch.model import keys
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from dogwatch.model.records import (
     RunRecord,
     TaskRecord,
 )
-from dogwatch.model.values import dataclass
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dogwatch.model.admission import Answer, Launch, PermitRecord, QueuedRun, Verdict, WaitRecord
 from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
 from dogwatch.policy.zones import processes_max
+from dogwatch.values import dataclass
 
 BLIND_S = 60.0
 """A look at memory that is older than this is none."""

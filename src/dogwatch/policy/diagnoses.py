@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Final, Literal, cast
 
 from dogwatch.model.plan import NoticeKind
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 Kind = Literal[
     "exited",

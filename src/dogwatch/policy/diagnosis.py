@@ -9,9 +9,9 @@ from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import AgentRecord, OverdueSubagent
 from dogwatch.model.sight import SCREEN, STATE_FILE, Child, Sight, Subagent, Wait
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnoses import DIAGNOSES, Action, Kind, Traits
+from dogwatch.values import dataclass
 
 CERTAIN, SURE, TOLD, LIKELY = 1.0, 0.95, 0.85, 0.7
 """How sure a diagnosis is that rests on the process, on the client's hooks, on its state file, on its screen alone."""

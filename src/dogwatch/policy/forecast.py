@@ -19,8 +19,8 @@ from statistics import NormalDist, fmean, median, stdev
 from dogwatch.model.admission import Demand, MemoryProfile
 from dogwatch.model.memory import GB
 from dogwatch.model.plan import Plan
-from dogwatch.model.values import dataclass
 from dogwatch.policy.needs import lives
+from dogwatch.values import dataclass
 
 MB = 1024**2
 ALL = "all"

@@ -9,7 +9,7 @@ from statistics import median
 
 from dogwatch.model.memory import GB, GROWTH_S, Readings
 from dogwatch.model.process import ProcessId
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 MB = 1024**2
 WINDOW_S = 300.0

@@ -10,9 +10,9 @@ from typing import assert_never
 
 from dogwatch.model.plan import Limits
 from dogwatch.model.records import TaskRecord
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import Duty
 from dogwatch.policy.diagnosis import Diagnosis, Late
+from dogwatch.values import dataclass
 
 ONCE_S = 7 * 86400.0
 """A person is called once for each stall."""

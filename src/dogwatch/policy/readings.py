@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from dogwatch.model.spool import SpoolLine
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 LINES_MIN = 200
 """So much of a longer file must have been read at least: clients read long files in parts."""

@@ -13,11 +13,11 @@ from dogwatch.model.memory import HostRecord, HostSettings
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import AgentWatch
 from dogwatch.model.sight import Sight
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import CAPS, MEMORY_LIMITS, is_under, waited_s
 from dogwatch.policy.diagnoses import traits_of
 from dogwatch.policy.needs import has_work, is_done, places_of
+from dogwatch.values import dataclass
 
 DONE_S = 60.0
 """So long a worker that no phase needs any more must have been idle before it makes room for who waits."""

@@ -15,10 +15,10 @@ from dogwatch.model.lifecycle import RunEnd
 from dogwatch.model.moment import Moment
 from dogwatch.model.plan import Checkpoint, Dispatch, Gate, Limits, Phase
 from dogwatch.model.records import AgentRecord, RunRecord, TaskRecord, Verdict
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.needs import SETTLED, has_work, is_needed
 from dogwatch.policy.thresholds import OVERDUE_FACTOR
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from dogwatch.model.memory import HostRecord
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import CheckResult
 from dogwatch.model.sight import Sight
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.admission import BLIND_S
 from dogwatch.policy.diagnosis import Case
 from dogwatch.policy.route import expected_tasks
 from dogwatch.policy.subagents import late_subagents
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ a tool, for its provider or for a person. Deadlines of dispatches and of the who
 from __future__ import annotations
 
 from dogwatch.model.plan import Limits, Risk
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

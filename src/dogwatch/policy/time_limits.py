@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from dogwatch.model.plan import Limits
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 BUILT_IN: Mapping[str, float] = {
     "aa-data-step*": 600.0,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from dogwatch.model.tally import CRITICAL, Denial, Failure
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 STREAK_S = 600.0
 STREAKS_MAX = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dogwatch.model.moment import Moment
 from dogwatch.model.records import DecisionRecord
 from dogwatch.model.sight import Sight
-from dogwatch.model.values import dataclass
 from dogwatch.model.view import RunView
 from dogwatch.policy.diagnoses import traits_of
+from dogwatch.values import dataclass
 
 LADDER = ("HOLD", "NUDGE", "PROBE", "INTERRUPT", "RESTART", "REPLACE", "ESCALATE")
 """From the gentlest to the last resort; RESCUE comes before all of them."""

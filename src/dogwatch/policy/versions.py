@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from dogwatch.model.moment import Moment
 from dogwatch.model.sight import Sight
-from dogwatch.model.values import dataclass
 from dogwatch.model.versions import InstructionsRecord, ReadingRecord, Version
 from dogwatch.model.view import RunView
 from dogwatch.policy.route import checkpoint_plan
+from dogwatch.values import dataclass
 
 DIGITS = 12
 ASKS_IN_TIME = 10

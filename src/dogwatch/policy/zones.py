@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dogwatch.model.memory import CALM_S, GB, ZONES, HostRecord, Readings, Zone
 from dogwatch.model.moment import Moment
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 REFERENCE_BYTES = 223 * GB
 REFERENCE_AGENT_BYTES = 2.1 * GB

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from dogwatch.model.values import dataclass
 from dogwatch.spec.problem import Place, Problem, UnreadableError, dotted, shortened
 from dogwatch.spec.text import line_and_column, read_text
+from dogwatch.values import dataclass
 
 DEPTH_MAX = 20
 NODES_MAX = 20_000

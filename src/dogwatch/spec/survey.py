@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dogwatch.model.values import dataclass
 from dogwatch.spec.problem import Place
+from dogwatch.values import dataclass
 
 Spot = tuple[str, Place]
 """A text and where it stands."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from dogwatch.model.process import ProcessId
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.probe import ProbeFailedError
 
 COMMAND_LINE_MAX = 200

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.home import Home
 from dogwatch.world.memory import parse_group
 

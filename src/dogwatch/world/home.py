@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from dogwatch.errors import UsageError
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 LEDGER_VARIABLE = "DOGWATCH_LEDGER"
 """Never passed on to agents and gates: it may hold a password."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 _NO_LIMIT_BYTES = 1 << 62  # version 1 writes a number above this where there is no limit
 

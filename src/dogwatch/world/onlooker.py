@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world import tmux
 
 _FIELDS = (

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dogwatch.errors import MissingToolError
 from dogwatch.model.plan import NOTIFY_VARIABLE, TARGETS_VARIABLE
 from dogwatch.model.redact import is_secret
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 from dogwatch.world.home import LEDGER_VARIABLE
 from dogwatch.world.probe import ProbeFailedError as ProbeFailedError
 

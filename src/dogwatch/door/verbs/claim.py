@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from dogwatch.door.verb import Argument, CallId, Verb
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller, Sight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dogwatch.door.verb import Argument, CallId, Verb, note
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller

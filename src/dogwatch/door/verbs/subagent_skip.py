@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dogwatch.door.verb import Argument, Verb, note
 from dogwatch.errors import UsageError
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dogwatch.door.verb import Argument, CallId, Verb
 from dogwatch.errors import UnmarkedError, UsageError
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 if TYPE_CHECKING:
     from dogwatch.door.caller import Caller

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dogwatch.model.events.base import Event
 from dogwatch.model.tally import ErrorType
-from dogwatch.model.values import dataclass
+from dogwatch.values import dataclass
 
 
 class AgentError(Event):

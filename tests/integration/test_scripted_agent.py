@@ -499,7 +499,12 @@ def test_a_crash_is_a_crash_and_its_tool_survives_it(lab: Lab) -> None:
     lab.ready(on("prompt", {"tool": {"command": ["sleep", "300"]}}))
     lab.prompt("go")
     lab.did("tool_start")
-    (child,) = wait_for(lambda: children(lab.pid()), what="the tool's process")
+
+    def tool() -> list[int]:
+        # A fork that has not become the tool yet, or a hook that is about to end, is no tool.
+        return [pid for pid in children(lab.pid()) if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"]
+
+    (child,) = wait_for(tool, what="the tool's process")
     os.kill(lab.pid(), signal.SIGKILL)
     assert lab.exit_status() == 128 + signal.SIGKILL
     wait_for(lambda: state_of(child) == "S", what="the tool that goes on")
